@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// The PMIx server of one node: what a launcher (or its daemon on a node) needs to host ranks.
+//
+// Threads: libpmix runs its own two threads. They only queue work; everything a caller sees happens on
+// the thread that calls dispatch(). All functions below are called from that one thread, which must have
+// blocked the signals it reads by signalfd before start().
+// Order of a job: start, register_job, environment + fork for each local rank, dispatch() whenever fd() is
+// readable, rank_ended() for each reaped rank, deregister_job, then destroy the Server.
+// A process starts one Server in its life: libpmix cannot be initialised again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+struct hwloc_topology;
+
+namespace rlx::pmix {
+
+// A rank of a job; kAllRanks stands for every rank of it.
+inline constexpr uint32_t kAllRanks = UINT32_MAX;
+struct ProcId {
+  std::string job;
+  uint32_t rank = kAllRanks;
+  friend auto operator<=>(const ProcId&, const ProcId&) = default;
+};
+
+struct ServerOptions {
+  std::string tmpdir;       // ours alone, mode 0700; the caller removes it after the Server is gone
+  std::string hostname;     // of this node, byte for byte as in Job::nodes
+  uint32_t node = 0;        // index of this daemon in the launch tree
+  hwloc_topology* topology = nullptr;  // loaded, outlives the Server; null: libpmix discovers its own
+};
+
+struct RankPlace {
+  uint32_t node = 0;  // index into Job::nodes
+  uint32_t app = 0;   // index into Job::apps
+  std::string cpus;   // hwloc list such as "0-3,8"; empty when not bound
+};
+
+struct App {
+  std::vector<std::string> argv;
+  std::string wdir;
+};
+
+struct Job {
+  std::string name;                // from new_job_name()
+  std::vector<std::string> nodes;  // host names
+  std::vector<App> apps;           // each app holds a contiguous range of ranks, in order
+  std::vector<RankPlace> ranks;    // index is the rank
+  uint32_t universe_size = 0;      // slots of the allocation
+  bool oversubscribed = false;     // more ranks than cores on some node
+  std::optional<ProcId> parent;    // set for a job made by Host::spawn
+};
+
+// An unguessable name: libpmix lets any process of the user that knows it pose as a rank.
+std::string new_job_name();
+
+// What the child process of one rank is given.
+struct ChildSetup {
+  std::vector<std::string> environment;  // "NAME=value", ready for exec
+  int pmi_fd = -1;  // PMI-1 only: close-on-exec here; must be open under this number in the child. The
+                    // caller closes it after the fork.
+};
+
+// The protocol a program is offered. A program of MPICH's family speaks PMI-1, everything else PMIx;
+// MPICH builds that know both choose wrongly when they see both, so a rank gets one of the two.
+enum class Protocol { kPmix, kPmi1 };
+
+// Reads the program's ELF header: kPmi1 when it is linked with MPICH (libmpich.so.*, libmpi.so.12) and not
+// with libpmix or librlx. Scripts and programs that load MPI later cannot be seen through: kPmix.
+Protocol protocol_of(const std::string& executable);
+
+enum class LogChannel { kStdout, kStderr };
+
+// One app of a spawn request, as the program gave it.
+struct SpawnApp {
+  std::vector<std::string> argv;         // [0] is the command, not yet looked up in PATH
+  std::vector<std::string> environment;  // "NAME=value", to be added to the launcher's own
+  uint32_t n_ranks = 0;
+  std::string wdir;   // empty: where the parent was started
+  std::string hosts;  // comma list; empty: anywhere
+};
+
+struct SpawnRequest {
+  uint64_t id = 0;  // to be given to Server::spawned
+  ProcId parent;
+  std::vector<SpawnApp> apps;
+};
+
+// What the launcher does when ranks ask for something. Called from Server::dispatch only.
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual void connected(const ProcId& rank) = 0;  // it called Init
+  virtual void finalized(const ProcId& rank) = 0;
+  // `victims` empty: the whole job of `by`.
+  virtual void aborted(const ProcId& by, int status, const std::string& message,
+                       const std::vector<ProcId>& victims) = 0;
+  // Answer each request exactly once with Server::spawned, from here or later.
+  virtual void spawn(SpawnRequest request) = 0;
+  virtual void logged(const ProcId& from, LogChannel channel, const std::string& text) = 0;
+};
+
+// How a local rank ended.
+struct Ending {
+  enum class Kind { kExited, kSignaled, kNotStarted } kind = Kind::kExited;
+  int value = 0;  // exit status or signal number
+};
+
+// What the server saw of a rank. A rank that connected and ended without finalizing has failed, whatever
+// its exit status.
+struct RankState {
+  bool connected = false;
+  bool finalized = false;
+};
+
+class Server {
+ public:
+  static Result<std::unique_ptr<Server>> start(const ServerOptions& options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Readable when dispatch has work (an epoll descriptor: requests, time limits, PMI-1 sockets).
+  int fd() const;
+  void dispatch(Host& host);
+
+  // Makes the job known, with all its ranks, and prepares for those on this node.
+  Status register_job(const Job& job);
+  // `base` is the environment the rank would have without us, "NAME=value". What other launchers left in it
+  // is removed, and what PMIx (or PMI-1), Open MPI and MPICH need is added.
+  Result<ChildSetup> environment(const ProcId& rank, const std::vector<std::string>& base,
+                                 Protocol protocol = Protocol::kPmix);
+
+  RankState state(const ProcId& rank) const;
+  // Completes what others wait for from this rank, and tells those who listen.
+  void rank_ended(const ProcId& rank, const Ending& ending);
+  // The answer to Host::spawn: the name of the new job (registered and forked), or why not.
+  void spawned(uint64_t id, const Result<std::string>& job);
+  // After all its local ranks have ended.
+  void deregister_job(std::string_view name);
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rlx::pmix
