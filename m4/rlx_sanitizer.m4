@@ -1,0 +1,9 @@
+# RLX_SANITIZER: --enable-sanitizer=address,undefined|thread puts the flags in RLX_SANITIZER_FLAGS.
+AC_DEFUN([RLX_SANITIZER], [
+  AC_ARG_ENABLE([sanitizer], [AS_HELP_STRING([--enable-sanitizer=LIST],
+    [build with sanitizers: address,undefined or thread])], [], [enable_sanitizer=off])
+  AS_CASE([$enable_sanitizer],
+    [no|off], [RLX_SANITIZER_FLAGS=],
+    [yes], [AC_MSG_ERROR([--enable-sanitizer wants a list: address,undefined or thread])],
+    [RLX_SANITIZER_FLAGS="-fsanitize=$enable_sanitizer -fno-omit-frame-pointer"])
+])

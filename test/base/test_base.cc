@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <criterion/criterion.h>
+
+#include "base/dtype.h"
+#include "base/knobs.h"
+
+using namespace rlx;
+
+Test(knobs, reads_numbers_with_suffixes_and_words) {
+  Knobs knobs;
+  std::vector<std::string> unknown;
+  const auto status = parse_knobs({"RLX_TIMEOUT_MS=2K", "RLX_LOG=debug", "HOME=/"}, knobs, unknown);
+  cr_assert(status.has_value());
+  cr_expect_eq(knobs.timeout_ms, 2048);
+  cr_expect_eq(knobs.log, 3);
+  cr_expect(unknown.empty());
+}
+
+Test(knobs, names_variable_value_and_range_of_a_wrong_value) {
+  const struct {
+    const char* entry;
+    const char* wanted;
+  } table[] = {{"RLX_TIMEOUT_MS=-1", "0.."},
+               {"RLX_TIMEOUT_MS=1x", "0.."},
+               {"RLX_TIMEOUT_MS=99999999999999999999", "0.."},
+               {"RLX_TIMEOUT_MS=9223372036854775807G", "0.."},
+               {"RLX_LOG=loud", "error, warn, info, debug"},
+               {"RLX_LOG=", "error"}};
+  for (const auto& row : table) {
+    Knobs knobs;
+    std::vector<std::string> unknown;
+    const auto status = parse_knobs({row.entry}, knobs, unknown);
+    cr_assert(!status.has_value(), "%s", row.entry);
+    cr_expect(status.error().text.find(row.entry) != std::string::npos, "%s",
+              status.error().text.c_str());
+    cr_expect(status.error().text.find(row.wanted) != std::string::npos, "%s",
+              status.error().text.c_str());
+  }
+}
+
+Test(knobs, reports_variables_that_do_not_exist_and_the_nearest_name) {
+  Knobs knobs;
+  std::vector<std::string> unknown;
+  cr_assert(parse_knobs({"RLX_TIMEOUTMS=5", "RLX_RANK=3"}, knobs, unknown).has_value());
+  cr_assert_eq(unknown.size(), 1u);
+  cr_expect_str_eq(nearest_word(unknown[0], {"RLX_LOG", "RLX_TIMEOUT_MS"}).c_str(),
+                   "RLX_TIMEOUT_MS");
+  cr_expect(nearest_word("zzzzzzzz", {"RLX_LOG"}).empty());
+}
+
+Test(dtype, names_round_trip_and_operations_apply_where_they_make_sense) {
+  for (int d = 0; d < kDtypeCount; ++d)
+    cr_expect_eq(static_cast<int>(*dtype_from_name(name_of(static_cast<Dtype>(d)))), d);
+  for (int o = 0; o < kOpCount; ++o)
+    cr_expect_eq(static_cast<int>(*op_from_name(name_of(static_cast<Op>(o)))), o);
+  cr_expect(!dtype_from_name("f8"));
+  cr_expect(op_applies(Op::band, Dtype::u8) && !op_applies(Op::bor, Dtype::f32));
+}
