@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A wire: ordered frames between this rank and its peers, nothing else. Matching, eager and
+// rendezvous, flow control and routing are written once above all wires, in fabrics/endpoint.h.
+//
+// Thread: all calls come from the thread that drives the endpoint. progress() is never re-entered;
+// a sink may post() from inside its callbacks but must not call progress().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rlx {
+
+// A peer as a wire knows it: the peer's rank in the world.
+using Link = int;
+
+// What is sent. `ext` is the small part that rides in the wire's own header (at most Caps::max_ext
+// bytes); `pay` is the body (at most Caps::max_pay bytes). type and tag mean nothing to the wire.
+struct Frame {
+  std::uint8_t type = 0;
+  std::uint64_t tag = 0;
+  const void* ext = nullptr;
+  std::uint32_t n_ext = 0;
+  const void* pay = nullptr;
+  std::uint32_t n_pay = 0;
+  // 0: the wire has taken a copy when post() returns. Else `pay` stays valid until
+  // Sink::on_sent(cookie).
+  std::uint64_t cookie = 0;
+};
+
+// What arrives. Valid during the callback only.
+struct FrameView {
+  std::uint8_t type = 0;
+  std::uint64_t tag = 0;
+  const char* ext = nullptr;
+  std::uint32_t n_ext = 0;
+  const char* pay = nullptr;
+  std::uint32_t n_pay = 0;
+};
+
+class Sink {
+ public:
+  // The wire has read the head of a frame whose body is still outside (a socket): where should it
+  // go? nullptr: into the wire's own buffer. Called at most once a frame, before on_frame.
+  virtual void* place(Link from, const FrameView& head) = 0;
+  virtual void on_frame(Link from, const FrameView& frame) = 0;
+  virtual void on_sent(Link to, std::uint64_t cookie) = 0;
+  // The peer is gone for this wire; called once a link. Frames that it sent before were delivered.
+  virtual void on_down(Link peer, const Error& why) = 0;
+
+ protected:
+  ~Sink() = default;
+};
+
+// A range of a peer's memory that Wire::read can reach.
+struct RemoteSpan {
+  std::uint64_t address = 0;  // in the peer's address space
+  std::uint64_t n_bytes = 0;
+};
+
+struct Caps {
+  std::uint32_t max_ext = 0;  // bytes
+  std::uint32_t max_pay = 0;  // bytes
+  bool read_peer = false;     // read() works (probed by a real call, not assumed)
+  bool wake_fd = false;       // arm() and fd() work
+  // Cost model, measured or typical: a frame of n bytes takes alpha_us + n * beta_us_per_byte.
+  double alpha_us = 0;
+  double beta_us_per_byte = 0;
+};
+
+enum class Posted { kDone, kPending, kFull };
+
+class Wire {
+ public:
+  virtual ~Wire() = default;
+
+  virtual std::string_view name() const = 0;
+  // Bytes that a peer needs to reach us, put into the bootstrap's blob.
+  virtual std::string address() const = 0;
+  // Makes `peer` reachable from its address(); kUnreachable with a reason lets the next wire try.
+  // May return before the connection stands: post() then queues or answers kFull.
+  virtual Status connect(Link peer, std::string_view address) = 0;
+
+  virtual Caps caps(Link peer) const = 0;
+  // kDone: sent or copied. kPending: on_sent(cookie) follows (only with a cookie). kFull: not
+  // taken, try after progress(). Never blocks, never calls the sink.
+  virtual Posted post(Link peer, const Frame& frame) = 0;
+  // Delivers what has arrived; returns the number of frames delivered and bodies sent.
+  virtual int progress(Sink& sink) = 0;
+  // Copies peer memory; only if caps(peer).read_peer.
+  virtual Status read(Link peer, RemoteSpan from, void* to) = 0;
+
+  // Sleeping: after arm() returned true, any event for this wire makes fd() readable. arm() returns
+  // false when something is already there. Only if caps().wake_fd; fd() is -1 for a wire without.
+  virtual bool arm() = 0;
+  virtual void disarm() = 0;
+  virtual int fd() const = 0;
+
+  // Everything posted has left, or the deadline passed; part of an orderly end.
+  virtual bool drained() const = 0;
+};
+
+}  // namespace rlx
