@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <criterion/criterion.h>
 
+#include "base/bytes.h"
 #include "base/dtype.h"
 #include "base/knobs.h"
 
@@ -55,4 +56,25 @@ Test(dtype, names_round_trip_and_operations_apply_where_they_make_sense) {
     cr_expect_eq(static_cast<int>(*op_from_name(name_of(static_cast<Op>(o)))), o);
   cr_expect(!dtype_from_name("f8"));
   cr_expect(op_applies(Op::band, Dtype::u8) && !op_applies(Op::bor, Dtype::f32));
+}
+
+Test(bytes, read_back_what_was_written_and_stop_at_the_end) {
+  ByteWriter writer;
+  writer.put(std::uint16_t{7});
+  writer.put_string("name");
+  writer.put(-1.5);
+  const std::string bytes = writer.take();
+  ByteReader reader(bytes);
+  cr_expect_eq(reader.get<std::uint16_t>(), 7);
+  cr_expect(reader.get_string() == "name");
+  cr_expect_eq(reader.get<double>(), -1.5);
+  cr_expect(reader.at_end());
+  // Every truncation is noticed, and a length beyond the end reads nothing.
+  for (std::size_t n = 0; n < bytes.size(); ++n) {
+    ByteReader cut(std::string_view(bytes).substr(0, n));
+    cut.get<std::uint16_t>();
+    cut.get_string();
+    cut.get<double>();
+    cr_expect(!cut.ok(), "%zu", n);
+  }
 }
