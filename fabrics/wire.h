@@ -15,6 +15,8 @@
 
 namespace rlx {
 
+class Bell;
+
 // A peer as a wire knows it: the peer's rank in the world.
 using Link = int;
 
@@ -45,7 +47,8 @@ struct FrameView {
 class Sink {
  public:
   // The wire has read the head of a frame whose body is still outside (a socket): where should it
-  // go? nullptr: into the wire's own buffer. Called at most once a frame, before on_frame.
+  // go? nullptr: into the wire's own buffer. Called at most once a frame, before on_frame; head.pay
+  // is nullptr and head.n_pay is the length to come.
   virtual void* place(Link from, const FrameView& head) = 0;
   virtual void on_frame(Link from, const FrameView& frame) = 0;
   virtual void on_sent(Link to, std::uint64_t cookie) = 0;
@@ -63,10 +66,10 @@ struct RemoteSpan {
 };
 
 struct Caps {
-  std::uint32_t max_ext = 0;  // bytes
-  std::uint32_t max_pay = 0;  // bytes
-  bool read_peer = false;     // read() works (probed by a real call, not assumed)
-  bool wake_fd = false;       // arm() and fd() work
+  std::uint32_t max_ext = 0;      // bytes; at least 32
+  std::uint32_t max_pay = 0;      // bytes; larger messages become several frames
+  std::uint32_t eager_bytes = 0;  // messages up to here should go without a handshake
+  bool wake_fd = false;           // arm() and fd() work: an event makes fd() readable
   // Cost model, measured or typical: a frame of n bytes takes alpha_us + n * beta_us_per_byte.
   double alpha_us = 0;
   double beta_us_per_byte = 0;
@@ -89,18 +92,31 @@ class Wire {
   // kDone: sent or copied. kPending: on_sent(cookie) follows (only with a cookie). kFull: not
   // taken, try after progress(). Never blocks, never calls the sink.
   virtual Posted post(Link peer, const Frame& frame) = 0;
-  // Delivers what has arrived; returns the number of frames delivered and bodies sent.
+  // Delivers what has arrived; returns the number of frames delivered and bodies sent. Must be
+  // cheap when nothing has: it is called in a tight loop.
   virtual int progress(Sink& sink) = 0;
-  // Copies peer memory; only if caps(peer).read_peer.
-  virtual Status read(Link peer, RemoteSpan from, void* to) = 0;
+  // The slow look at things progress() does not see (is the peer's process still there, did a
+  // keepalive expire): called by every wait that lasts, about every 50 ms.
+  virtual void check(Sink&) {}
 
-  // Sleeping: after arm() returned true, any event for this wire makes fd() readable. arm() returns
-  // false when something is already there. Only if caps().wake_fd; fd() is -1 for a wire without.
+  // True: instead of sending n_bytes at `data` it is better that `peer` calls read() on them.
+  virtual bool offers(Link, const void* /*data*/, std::uint64_t /*n_bytes*/) const { return false; }
+  // Copies peer memory that the peer's wire offered. An error means that it must be sent instead.
+  virtual Status read(Link, RemoteSpan, void* /*to*/) {
+    return fail(Code::kUnsupported, "this wire reads no peer memory");
+  }
+
+  // Sleeping: after arm() returned true, any event for this wire makes fd() readable (or rings
+  // bell(), if the wire has one). arm() returns false when something is already there, and the wait
+  // polls again. Only if caps().wake_fd; fd() is -1 for a wire without.
   virtual bool arm() = 0;
   virtual void disarm() = 0;
   virtual int fd() const = 0;
+  // Not null: peers ring this bell in shared memory, and a wait that has no other wire to watch
+  // sleeps on it instead of fd().
+  virtual Bell* bell() { return nullptr; }
 
-  // Everything posted has left, or the deadline passed; part of an orderly end.
+  // Everything posted has left: what a peer has not read yet survives our exit.
   virtual bool drained() const = 0;
 };
 

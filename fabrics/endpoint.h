@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Messages between ranks, written once above all wires: routing, matching in MPI order with
+// wildcards, eager and rendezvous, flow control, peer failure.
+//
+// Order: messages from one sender whose tags a receive accepts are matched in the order they were
+// sent; receives in the order they were posted. A tag is 64 bits: context (communicator) << 32 |
+// user's tag.
+// Failure: when a peer is gone, every pending operation that needs it completes with kPeerFailed
+// (rank, host, cause), and later ones fail at once; messages that had arrived whole can still be
+// received. A receive from any source fails if a rank of its context (set_group; all ranks if
+// nobody set one) is gone and nothing that matches has arrived.
+// Thread: one at a time, except report_failure().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bootstrap.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "fabrics/request.h"
+#include "fabrics/wait.h"
+#include "fabrics/wire.h"
+
+namespace rlx {
+
+class ShmWire;
+
+inline constexpr int kAnySource = -1;
+inline constexpr std::uint64_t kWholeTag = ~std::uint64_t{0};  // mask: every bit counts
+inline constexpr std::uint64_t kAnyUserTag = kWholeTag << 32;  // mask: context only
+inline constexpr std::uint64_t make_tag(std::uint32_t context, std::uint32_t user) {
+  return std::uint64_t{context} << 32 | user;
+}
+
+// A message that has arrived and waits for its receive.
+struct Envelope {
+  int source = -1;
+  std::uint64_t tag = 0;
+  std::uint64_t n_bytes = 0;
+};
+
+// What an operation that does not end is waiting for.
+struct Pending {
+  Request::Kind kind;
+  int peer;  // kAnySource for a receive from anyone
+  std::uint64_t tag;
+  std::uint64_t n_bytes;
+  std::uint64_t n_moved;
+  std::int64_t age_ms;  // since a wait first noticed it
+  std::string text;     // "receive from rank 3 (node1), tag 7, nothing has arrived"
+};
+
+class Endpoint final : public Sink, public RequestOwner {
+ public:
+  // `wires` best first. publish blob() to all ranks, then connect() every rank.
+  static Result<std::unique_ptr<Endpoint>> create(const BootstrapFacts& facts,
+                                                  std::vector<std::unique_ptr<Wire>> wires);
+  ~Endpoint();
+
+  std::string blob() const;
+  // Takes the first wire that reaches `rank`; kUnreachable lists why each one does not.
+  Status connect(int rank, std::string_view blob);
+
+  int rank() const;
+  int size() const;
+  const std::string& host_of(int rank) const;
+  std::string_view wire_of(int rank) const;
+  ShmWire* shm();  // nullptr if there is none
+
+  // nullptr: done on return, `data` may be reused. Otherwise release() the request once it is done.
+  Request* isend(int to, std::uint64_t tag, const void* data, std::uint64_t n_bytes);
+  // Never nullptr. Accepts a message when (its tag ^ tag) & mask == 0.
+  Request* irecv(int from, std::uint64_t tag, std::uint64_t mask, void* data,
+                 std::uint64_t n_bytes);
+  // The message a receive like this would get now. Call poll() first, or use it inside until().
+  std::optional<Envelope> iprobe(int from, std::uint64_t tag, std::uint64_t mask) const;
+  // Receives that have matched nothing complete with kCancelled; false if it is too late.
+  bool cancel(Request* request);
+  void release(Request* request) override;
+
+  // Moves everything a little; true if anything moved.
+  bool poll();
+  // Until the request is done; its status. kTimeout leaves it pending, with describe() as text.
+  Status wait(Request* request, Deadline deadline);
+  // Until turn() says kDone; turn() must poll(). Peer death is noticed meanwhile.
+  template <class TurnFn>
+  Status until(TurnFn&& turn, Deadline deadline) {
+    return waiter().until(
+        turn, [this] { check(); }, deadline);
+  }
+  // Until nothing we sent is still here.
+  Status flush(Deadline deadline);
+
+  // The error operations with `rank` complete with; nullptr while it lives.
+  const Error* failed(int rank) const;
+  // Of all failed ranks the one that failed first; -1 if none.
+  int first_failed() const;
+  void fail_peer(int rank, const Error& why);
+  // From any thread (the bootstrap's watch): as fail_peer, at the next poll; ends a sleep.
+  void report_failure(int rank, std::string cause);
+  // Which ranks a context's receives from any source depend on.
+  void set_group(std::uint32_t context, std::vector<int> ranks);
+  void clear_group(std::uint32_t context);
+
+  // For messages about timeouts.
+  std::vector<Pending> pending() const;
+  std::string describe(const Request* request) const;
+
+  // Sink, for wires only.
+  void* place(Link from, const FrameView& head) override;
+  void on_frame(Link from, const FrameView& frame) override;
+  void on_sent(Link to, std::uint64_t cookie) override;
+  void on_down(Link peer, const Error& why) override;
+
+ private:
+  struct Impl;
+  explicit Endpoint(std::unique_ptr<Impl> impl);
+  Waiter& waiter();
+  void check();
+  std::unique_ptr<Impl> impl_;
+};
+
+// The usual composition: makes the wires RLX_FABRICS allows (all that work, by default), puts our
+// blob, meets everybody in the fence, connects all, and watches the bootstrap for failures.
+Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline deadline);
+
+}  // namespace rlx
