@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The table of collective algorithms, and what each says about itself. To add one: write its file
+// (coll/<collective>_<name>.cc), declare it in coll/algorithms.h, add its line in coll/registry.cc;
+// test/coll/ then runs it for every number of ranks, count and root.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "coll/plan.h"
+#include "coll/shape.h"
+
+namespace rlx {
+
+// What moving and adding bytes costs between the ranks of a communicator.
+struct Model {
+  std::string_view fabric = "tcp";  // "shm", "tcp": what rules call it
+  double alpha_us = 10;             // a message, or a line seen by a peer
+  double beta_us = 0.0005;          // a byte more, sent and received
+  double copy_us = 0.00003;         // a byte copied within this process
+  double gamma_us = 0.00003;        // a byte of input reduced
+  double switch_us = 0;             // a wait for a rank that has to be given a core first
+  int cores = 1;                    // that this host's ranks may use; all ranks say the same
+};
+
+// Sizes that algorithms cut their work into. All ranks must use the same.
+struct Params {
+  std::uint64_t segment_bytes = 1 << 20;  // staged and pipelined plans
+  std::uint64_t chunk_bytes = 64 << 10;   // claimed chunks
+};
+
+struct Algorithm {
+  Coll coll;
+  std::string_view name;
+  std::string_view summary;
+  std::string_view source;
+  // Why it cannot carry out this call; nullptr if it can. The same answer on all ranks.
+  const char* (*reject)(const Shape&);
+  double (*cost_us)(const Shape&, const Model&);
+  Plan (*plan)(const Shape&, const Params&);
+};
+
+std::span<const Algorithm> algorithms();
+// nullptr if there is none of that name.
+const Algorithm* find_algorithm(Coll coll, std::string_view name);
+
+}  // namespace rlx

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Runs plans: binds a plan to memory and peers, and moves it on whenever something has arrived.
+// One engine a process; many tasks may be under way, of one communicator and of several.
+//
+// Progress: steps never poll. A sweep polls the fabrics once and then advances every task; who
+// waits for anything in this process (a message, a collective) waits through Engine::until or
+// Engine::wait, so everything moves whatever is waited for.
+// Order: plans with messages of one communicator may overlap (their tags carry the call number);
+// plans in shared memory run one after the other in call order.
+// Failure: a task whose communicator has lost a rank, or whose ranks made different calls, ends
+// with kPeerFailed or kMismatch, and its communicator is broken from then on: later calls fail at
+// once with the same words. So does a deadline.
+// Thread: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "coll/area.h"
+#include "coll/links.h"
+#include "coll/plan.h"
+#include "fabrics/request.h"
+
+namespace rlx {
+
+// The ranks of a communicator, as the engine sees them. All ranks agree on everything but `rank`.
+struct Group {
+  int rank = 0;
+  std::vector<int> world;     // rank in the communicator -> rank in the world
+  std::uint32_t context = 0;  // below 1 << 16; differs between communicators that share ranks
+  std::vector<Area*> areas;   // one a rank if all are on this host, else empty
+  std::string name;           // in messages: "world", "world.dup.1"
+
+  int size() const { return static_cast<int>(world.size()); }
+};
+
+class Engine;
+struct Task;
+
+// What a communicator keeps between its collectives.
+struct Channel {
+  Group group;
+  std::uint64_t calls = 0;         // collectives started, of any kind
+  std::uint64_t shared_calls = 0;  // of those, plans in shared memory
+  std::vector<Task*> waiting;      // shared plans behind the running one, first is next
+  Task* running = nullptr;         // the shared plan under way
+  std::vector<CallText> recent;    // ring of the last calls by number, for reports
+  Status broken;                   // why every later collective fails
+
+  explicit Channel(Group g) : group(std::move(g)) {}
+};
+
+// One collective to run.
+struct Job {
+  Channel* channel = nullptr;
+  std::shared_ptr<const Plan> plan;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::uint64_t in_bytes = 0, out_bytes = 0;  // of pooled buffers, as peers may reach them
+  bool pooled = false;
+  CallText text;  // number is filled in here
+  std::uint64_t fingerprint = 0;
+};
+
+class Engine final : public RequestOwner {
+ public:
+  explicit Engine(Links& links);
+  ~Engine();
+
+  // Starts a collective; it is done when the request says so, then release() it.
+  // The request's text names operation, number and communicator if it failed.
+  Request* start(Job job);
+  // Until the request is done; its status. After the deadline the request is done too (a message
+  // is cancelled, a collective fails and breaks its channel): kTimeout names who is missing.
+  Status wait(Request* request, Deadline deadline);
+  // Starts and waits: what a blocking collective does.
+  Status run(const Job& job, Deadline deadline);
+  void release(Request* request) override;
+
+  // One sweep; true if anything moved.
+  bool progress();
+  // Until ready() is true, sweeping meanwhile. kTimeout after the deadline.
+  template <class Ready>
+  Status until(Ready&& ready, Deadline deadline) {
+    auto turn = [&]() -> Turn {
+      if (ready()) return Turn::kDone;
+      const bool moved = progress();
+      if (ready()) return Turn::kDone;
+      return moved ? Turn::kMoved : Turn::kIdle;
+    };
+    return links_.until([](void* state) { return (*static_cast<decltype(turn)*>(state))(); }, &turn,
+                        deadline);
+  }
+
+  Links& links() { return links_; }
+
+ private:
+  struct Impl;
+  Links& links_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rlx
