@@ -3,3 +3,11 @@
 check_PROGRAMS += test/base/test_base
 test_base_test_base_SOURCES = test/base/test_base.cc
 test_base_test_base_LDADD = libbase.la $(TEST_LIBS)
+
+check_LTLIBRARIES += libtestsupport.la
+libtestsupport_la_SOURCES = test/support/fork_world.h test/support/fork_world.cc
+libtestsupport_la_LIBADD = libbase.la
+
+check_PROGRAMS += test/fabrics/test_fork_world
+test_fabrics_test_fork_world_SOURCES = test/fabrics/test_fork_world.cc
+test_fabrics_test_fork_world_LDADD = libtestsupport.la libbase.la $(TEST_LIBS)
