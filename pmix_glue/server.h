@@ -2,13 +2,15 @@
 //
 // The PMIx server of one node: what a launcher (or its daemon on a node) needs to host ranks.
 //
-// Threads: libpmix runs its own two threads. They only queue work; everything a caller sees happens on
-// the thread that calls dispatch(). All functions below are called from that one thread, which must have
-// blocked the signals it reads by signalfd before start().
-// Order of a job: start, register_job, environment + fork for each local rank, dispatch() whenever fd() is
-// readable, rank_ended() for each reaped rank, deregister_job, then destroy the Server.
-// A process starts one Server in its life: libpmix cannot be initialised again.
+// Threads: libpmix runs its own two threads. They only queue work; everything a caller sees happens
+// on the thread that calls dispatch(). All functions below are called from that one thread, which
+// must have blocked the signals it reads by signalfd before start(). Order of a job: start,
+// register_job, environment + fork for each local rank, dispatch() whenever fd() is readable,
+// rank_ended() for each reaped rank, deregister_job, then destroy the Server. A process starts one
+// Server in its life: libpmix cannot be initialised again.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -18,24 +20,20 @@
 #include <vector>
 
 #include "base/result.h"
+#include "pmix_glue/proc_id.h"
 
 struct hwloc_topology;
 
 namespace rlx::pmix {
 
-// A rank of a job; kAllRanks stands for every rank of it.
-inline constexpr uint32_t kAllRanks = UINT32_MAX;
-struct ProcId {
-  std::string job;
-  uint32_t rank = kAllRanks;
-  friend auto operator<=>(const ProcId&, const ProcId&) = default;
-};
+class Exchange;
 
 struct ServerOptions {
-  std::string tmpdir;       // ours alone, mode 0700; the caller removes it after the Server is gone
-  std::string hostname;     // of this node, byte for byte as in Job::nodes
-  uint32_t node = 0;        // index of this daemon in the launch tree
-  hwloc_topology* topology = nullptr;  // loaded, outlives the Server; null: libpmix discovers its own
+  std::string tmpdir;    // ours alone, mode 0700; the caller removes it after the Server is gone
+  std::string hostname;  // of this node, byte for byte as in Job::nodes
+  uint32_t node = 0;     // index of this daemon in the launch tree
+  hwloc_topology* topology =
+      nullptr;  // loaded, outlives the Server; null: libpmix discovers its own
 };
 
 struct RankPlace {
@@ -62,19 +60,25 @@ struct Job {
 // An unguessable name: libpmix lets any process of the user that knows it pose as a rank.
 std::string new_job_name();
 
+// Whether a variable belongs to some launcher telling its ranks who they are. None of those that
+// this process inherited may reach ours.
+bool belongs_to_a_launcher(std::string_view name);
+
 // What the child process of one rank is given.
 struct ChildSetup {
   std::vector<std::string> environment;  // "NAME=value", ready for exec
-  int pmi_fd = -1;  // PMI-1 only: close-on-exec here; must be open under this number in the child. The
-                    // caller closes it after the fork.
+  int pmi_fd = -1;  // PMI-1 only: close-on-exec here; must be open under this number in the child.
+                    // The caller closes it after the fork.
 };
 
-// The protocol a program is offered. A program of MPICH's family speaks PMI-1, everything else PMIx;
-// MPICH builds that know both choose wrongly when they see both, so a rank gets one of the two.
+// The protocol a program is offered. A program of MPICH's family speaks PMI-1, everything else
+// PMIx; MPICH builds that know both choose wrongly when they see both, so a rank gets one of the
+// two.
 enum class Protocol { kPmix, kPmi1 };
 
-// Reads the program's ELF header: kPmi1 when it is linked with MPICH (libmpich.so.*, libmpi.so.12) and not
-// with libpmix or librlx. Scripts and programs that load MPI later cannot be seen through: kPmix.
+// Reads the program's ELF header: kPmi1 when it is linked with MPICH (libmpich.so.*, libmpi.so.12)
+// and not with libpmix or librlx. Scripts and programs that load MPI later cannot be seen through:
+// kPmix.
 Protocol protocol_of(const std::string& executable);
 
 enum class LogChannel { kStdout, kStderr };
@@ -108,14 +112,14 @@ class Host {
   virtual void logged(const ProcId& from, LogChannel channel, const std::string& text) = 0;
 };
 
-// How a local rank ended.
+// How a rank ended.
 struct Ending {
   enum class Kind { kExited, kSignaled, kNotStarted } kind = Kind::kExited;
   int value = 0;  // exit status or signal number
 };
 
-// What the server saw of a rank. A rank that connected and ended without finalizing has failed, whatever
-// its exit status.
+// What the server saw of a rank. A rank that connected and ended without finalizing has failed,
+// whatever its exit status.
 struct RankState {
   bool connected = false;
   bool finalized = false;
@@ -123,7 +127,13 @@ struct RankState {
 
 class Server {
  public:
+  struct Impl;  // server_impl.h
+
+  // For a job on this node alone.
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options);
+  // `exchange` (exchange.h) joins the servers of several nodes.
+  static Result<std::unique_ptr<Server>> start(const ServerOptions& options,
+                                               std::unique_ptr<Exchange> exchange);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -134,21 +144,23 @@ class Server {
 
   // Makes the job known, with all its ranks, and prepares for those on this node.
   Status register_job(const Job& job);
-  // `base` is the environment the rank would have without us, "NAME=value". What other launchers left in it
-  // is removed, and what PMIx (or PMI-1), Open MPI and MPICH need is added.
+  // `base` is the environment the rank would have without us, "NAME=value"; what PMIx (or PMI-1),
+  // Open MPI and MPICH need is added, in place of what it has under these names.
   Result<ChildSetup> environment(const ProcId& rank, const std::vector<std::string>& base,
                                  Protocol protocol = Protocol::kPmix);
 
+  // For those who ask which processes a job has.
+  void rank_started(const ProcId& rank, pid_t pid);
   RankState state(const ProcId& rank) const;
-  // Completes what others wait for from this rank, and tells those who listen.
+  // Any rank, here or on another node: completes what others wait for from it, tells those who
+  // listen.
   void rank_ended(const ProcId& rank, const Ending& ending);
   // The answer to Host::spawn: the name of the new job (registered and forked), or why not.
   void spawned(uint64_t id, const Result<std::string>& job);
-  // After all its local ranks have ended.
+  // After all its local ranks have ended, and before the Server is destroyed.
   void deregister_job(std::string_view name);
 
  private:
-  struct Impl;
   explicit Server(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

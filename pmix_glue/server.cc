@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "pmix_glue/server.h"
+
+#include <fmt/core.h>
+#include <hwloc.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "base/log.h"
+#include "pmix_glue/info.h"
+#include "pmix_glue/server_impl.h"
+#include "pmix_glue/status.h"
+
+namespace rlx::pmix {
+namespace {
+
+// Variables that change what libpmix's server does, left by a launcher that started us. The user's
+// own PMIX_MCA_* stay.
+void clean_own_environment() {
+  std::vector<std::string> names;
+  for (char** e = environ; e != nullptr && *e != nullptr; ++e) {
+    const std::string_view entry(*e);
+    const auto name = entry.substr(0, entry.find('='));
+    if (belongs_to_a_launcher(name)) names.emplace_back(name);
+  }
+  for (const auto& name : names) ::unsetenv(name.c_str());
+}
+
+// Discovery of processors and caches only, without the device plug-ins: a third of the time.
+Result<hwloc_topology*> discover() {
+  hwloc_topology* topology = nullptr;
+  if (hwloc_topology_init(&topology) != 0) return fail(Code::kNoMemory, "hwloc cannot start");
+  if (hwloc_topology_load(topology) != 0) {
+    hwloc_topology_destroy(topology);
+    return fail_errno("hwloc cannot read the topology of this machine");
+  }
+  return topology;
+}
+
+std::string random_hex(size_t n_bytes) {
+  std::string bytes(n_bytes, '\0');
+  // Never short for so few bytes, and blocks only in early boot.
+  if (::getrandom(bytes.data(), n_bytes, 0) != static_cast<ssize_t>(n_bytes)) std::abort();
+  std::string text;
+  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
+
+}  // namespace
+
+std::string new_job_name() { return "rlx-" + random_hex(16); }
+
+bool belongs_to_a_launcher(std::string_view name) {
+  if (name.starts_with("PMIX_MCA_")) return false;
+  for (const std::string_view prefix :
+       {"PMIX_", "PRTE_", "PMI_", "HYDI_", "HYDRA_CONTROL", "JSM_", "OMPI_MCA_orte_",
+        "OMPI_MCA_ess", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_CTX_", "OMPI_FILE_LOCATION",
+        "OMPI_NUM_APP_CTX", "OMPI_FIRST_RANKS", "OMPI_ARGV", "OMPI_COMMAND", "OMPI_PARENT_PORT",
+        "MPI_LOCALRANKID", "MPI_LOCALNRANKS"})
+    if (name.starts_with(prefix)) return true;
+  return false;
+}
+
+Server::Impl::~Impl() {
+  if (own_topology != nullptr) hwloc_topology_destroy(own_topology);
+}
+
+RankRecord* Server::Impl::find(const ProcId& rank) {
+  return const_cast<RankRecord*>(std::as_const(*this).find(rank));
+}
+
+const RankRecord* Server::Impl::find(const ProcId& rank) const {
+  const auto job = jobs.find(rank.job);
+  if (job == jobs.end() || rank.rank >= job->second.ranks.size()) return nullptr;
+  return &job->second.ranks[rank.rank];
+}
+
+namespace {
+
+pmix_status_t init_library(Server::Impl* impl) {
+  const std::string dir = impl->options.tmpdir + "/pmix";
+  InfoList infos;
+  infos.text(PMIX_SERVER_TMPDIR, dir);
+  infos.text(PMIX_SYSTEM_TMPDIR, dir);
+  infos.text(PMIX_SERVER_NSPACE, new_job_name() + "-d");
+  infos.rank(PMIX_SERVER_RANK, impl->options.node);
+  infos.text(PMIX_HOSTNAME, impl->options.hostname);
+  infos.flag(PMIX_HOSTNAME_KEEP_FQDN, true);
+  pmix_topology_t topology{const_cast<char*>("hwloc:" HWLOC_VERSION), impl->topology()};
+  infos.topology(PMIX_TOPOLOGY2, &topology);
+  pmix_server_module_t module = upcall_module();
+  return PMIx_server_init(&module, infos.data(), infos.size());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options) {
+  return start(options, std::make_unique<OneHost>());
+}
+
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
+                                              std::unique_ptr<Exchange> exchange) {
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  impl->exchange = std::move(exchange);
+  RLX_TRY(impl->shift.open());
+  if (options.topology == nullptr) {
+    RLX_TRY_ASSIGN(impl->own_topology, discover());
+  }
+  const std::string dir = options.tmpdir + "/pmix";
+  if (::mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST)
+    return fail_errno("cannot make the directory " + dir);
+  clean_own_environment();
+  // Job data in memory: the default keeps it in files of 4 MiB a job and takes 40 ms longer.
+  ::setenv("PMIX_MCA_gds", "hash", 0);
+  upcall_target = impl.get();
+  const pmix_status_t status = init_library(impl.get());
+  if (status != PMIX_SUCCESS) {
+    upcall_target = nullptr;
+    return fail_pmix(status,
+                     "PMIx_server_init (needs the loopback interface up and " + dir + " writable)");
+  }
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() {
+  while (!impl_->jobs.empty()) deregister_job(impl_->jobs.begin()->first);
+  PMIx_server_finalize();
+  upcall_target = nullptr;
+}
+
+int Server::fd() const { return impl_->shift.fd(); }
+
+void Server::dispatch(Host& host) {
+  impl_->host = &host;
+  impl_->shift.run();
+  impl_->host = nullptr;
+}
+
+Status Server::register_job(const Job& job) { return impl_->register_job(job); }
+void Server::deregister_job(std::string_view name) { impl_->deregister_job(name); }
+
+Result<ChildSetup> Server::environment(const ProcId& rank, const std::vector<std::string>& base,
+                                       Protocol protocol) {
+  return impl_->environment(rank, base, protocol);
+}
+
+void Server::rank_started(const ProcId& rank, pid_t pid) {
+  if (RankRecord* record = impl_->find(rank)) record->pid = pid;
+}
+
+RankState Server::state(const ProcId& rank) const {
+  const std::lock_guard lock(impl_->mutex);
+  const RankRecord* record = impl_->find(rank);
+  return record != nullptr ? record->state : RankState{};
+}
+
+namespace {
+
+// The code that says how a rank ended, for those who registered for it. None: it ended well.
+std::optional<pmix_status_t> event_of(const Ending& ending, const RankState& state) {
+  switch (ending.kind) {
+    case Ending::Kind::kNotStarted:
+      return PMIX_ERR_PROC_FAILED_TO_START;
+    case Ending::Kind::kSignaled:
+      return PMIX_ERR_PROC_ABORTED_BY_SIG;
+    case Ending::Kind::kExited:
+      break;
+  }
+  if (ending.value != 0) return PMIX_ERR_EXIT_NONZERO_TERM;
+  if (state.connected && !state.finalized) return PMIX_ERR_PROC_TERM_WO_SYNC;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Server::rank_ended(const ProcId& rank, const Ending& ending) {
+  RankRecord* record = impl_->find(rank);
+  if (record == nullptr || record->ending) return;
+  record->ending = ending;
+  impl_->fail_gatherings_of(rank);
+  impl_->exchange->gone(rank);
+  const auto event = event_of(ending, state(rank));
+  if (!event) return;
+  InfoList infos;
+  infos.proc(PMIX_EVENT_AFFECTED_PROC, rank);
+  // As a shell would say it: 128 and the signal.
+  infos.integer(PMIX_EXIT_CODE,
+                ending.kind == Ending::Kind::kSignaled ? 128 + ending.value : ending.value);
+  const pmix_proc_t source = from_proc_id(rank);
+  const pmix_status_t status = PMIx_Notify_event(*event, &source, PMIX_RANGE_LOCAL, infos.data(),
+                                                 infos.size(), nullptr, nullptr);
+  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+    log::warn("the end of rank {} could not be told to the others: {}", rank.rank,
+              PMIx_Error_string(status));
+}
+
+void Server::spawned(uint64_t id, const Result<std::string>& job) {
+  const auto it = impl_->spawnings.find(id);
+  if (it == impl_->spawnings.end()) return;
+  const auto spawning = it->second;
+  impl_->spawnings.erase(it);
+  pmix_nspace_t name;
+  PMIX_LOAD_NSPACE(name, job ? job->c_str() : nullptr);
+  if (job) {
+    spawning.callback(PMIX_SUCCESS, name, spawning.context);
+    return;
+  }
+  const pmix_status_t status = job.error().code == Code::kNoMemory  ? PMIX_ERR_OUT_OF_RESOURCE
+                               : job.error().code == Code::kInvalid ? PMIX_ERR_JOB_EXE_NOT_FOUND
+                                                                    : PMIX_ERR_JOB_FAILED_TO_LAUNCH;
+  spawning.callback(status, name, spawning.context);
+}
+
+}  // namespace rlx::pmix

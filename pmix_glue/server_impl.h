@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The inside of Server, shared by its .cc files. Requests come from libpmix's thread in upcalls.cc,
+// are moved to the dispatching thread by `shift`, and are carried out by the functions here.
+#pragma once
+
+#include <pmix.h>
+#include <pmix_server.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pmix_glue/exchange.h"
+#include "pmix_glue/pmi1.h"
+#include "pmix_glue/server.h"
+#include "pmix_glue/shift.h"
+
+namespace rlx::pmix {
+
+struct RankRecord {
+  RankState state;  // written by libpmix's thread, under Impl::mutex
+  pid_t pid = 0;
+  std::optional<Ending> ending;
+};
+
+struct JobRecord {
+  Job job;
+  std::string dir;  // of the job's ranks, under the server's
+  std::vector<RankRecord> ranks;
+  std::unique_ptr<Pmi1Job> pmi1;  // made with the first rank that speaks it
+  std::map<uint32_t, int> pmi1_sockets;
+};
+
+// A fence, connect or disconnect that all local ranks have entered and libpmix has passed on.
+struct Gathering {
+  std::vector<ProcId> procs;
+  std::function<void(Result<std::string>)> reply;
+  std::optional<Shift::TimerId> timer;
+};
+
+struct Server::Impl {
+  ServerOptions options;
+  hwloc_topology* own_topology = nullptr;
+  std::unique_ptr<Exchange> exchange;
+  Shift shift;
+  Host* host = nullptr;  // during dispatch
+
+  mutable std::mutex mutex;  // guards the map's shape and RankRecord::state
+  std::map<std::string, JobRecord, std::less<>> jobs;
+  uint64_t n_jobs = 0;
+
+  std::map<uint64_t, Gathering> gatherings;
+  uint64_t next_gathering = 1;
+  struct Spawning {
+    pmix_spawn_cbfunc_t callback;
+    void* context;
+  };
+  std::map<uint64_t, Spawning> spawnings;
+  uint64_t next_spawning = 1;
+
+  ~Impl();
+  hwloc_topology* topology() const {
+    return options.topology != nullptr ? options.topology : own_topology;
+  }
+  RankRecord* find(const ProcId& rank);
+  const RankRecord* find(const ProcId& rank) const;
+
+  // jobs.cc
+  Status register_job(const Job& job);
+  void deregister_job(std::string_view name);
+  // environment.cc
+  Result<ChildSetup> environment(const ProcId& rank, const std::vector<std::string>& base,
+                                 Protocol protocol);
+  // pmi1_link.cc
+  Result<int> open_pmi1(JobRecord& record, uint32_t rank);  // the child's end
+  void read_pmi1(const std::string& job, uint32_t rank);
+  void close_pmi1(JobRecord& record);
+  // fence.cc. `reply` gets all nodes' data; an error when a rank of `procs` is gone or time is up.
+  void gather(std::vector<ProcId> procs, std::string data, std::optional<int64_t> timeout,
+              std::function<void(Result<std::string>)> reply);
+  void end_gathering(uint64_t id, Result<std::string> result);
+  void fail_gatherings_of(const ProcId& rank);
+  // The rank of `procs` that has ended, as words for a message.
+  std::optional<std::string> missing(const std::vector<ProcId>& procs) const;
+};
+
+// libpmix's server functions carry no context, and there is one Server a process: upcalls.cc,
+// names.cc and query.cc reach it through this.
+extern Server::Impl* upcall_target;
+pmix_server_module_t upcall_module();
+void add_name_upcalls(pmix_server_module_t& module);
+void add_query_upcalls(pmix_server_module_t& module);
+
+}  // namespace rlx::pmix
