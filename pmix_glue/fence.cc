@@ -19,13 +19,14 @@ bool covers(const std::vector<ProcId>& procs, const ProcId& rank) {
 }  // namespace
 
 std::optional<std::string> Server::Impl::missing(const std::vector<ProcId>& procs) const {
+  const std::lock_guard lock(mutex);
   for (const auto& proc : procs) {
     const auto job = jobs.find(proc.job);
     if (job == jobs.end()) continue;
     const auto& ranks = job->second.ranks;
     for (uint32_t r = 0; r < ranks.size(); ++r)
-      if ((proc.rank == kAllRanks || proc.rank == r) && ranks[r].ending)
-        return fmt::format("rank {} has ended", r);
+      if ((proc.rank == kAllRanks || proc.rank == r) && (ranks[r].ending || ranks[r].lost))
+        return fmt::format("rank {} is gone", r);
   }
   return std::nullopt;
 }
@@ -63,7 +64,7 @@ void Server::Impl::fail_gatherings_of(const ProcId& rank) {
   for (const auto& [id, gathering] : gatherings)
     if (covers(gathering.procs, rank)) ids.push_back(id);
   for (const uint64_t id : ids)
-    end_gathering(id, fail(Code::kPeerFailed, fmt::format("rank {} has ended", rank.rank)));
+    end_gathering(id, fail(Code::kPeerFailed, fmt::format("rank {} is gone", rank.rank)));
 }
 
 }  // namespace rlx::pmix

@@ -118,6 +118,8 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   clean_own_environment();
   // Job data in memory: the default keeps it in files of 4 MiB a job and takes 40 ms longer.
   ::setenv("PMIX_MCA_gds", "hash", 0);
+  // Tell of broken connections at once, not in batches every second.
+  ::setenv("PMIX_MCA_pmix_event_caching_window", "0", 0);
   upcall_target = impl.get();
   const pmix_status_t status = init_library(impl.get());
   if (status != PMIX_SUCCESS) {
@@ -125,7 +127,9 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
     return fail_pmix(status,
                      "PMIx_server_init (needs the loopback interface up and " + dir + " writable)");
   }
-  return std::unique_ptr<Server>(new Server(std::move(impl)));
+  auto server = std::unique_ptr<Server>(new Server(std::move(impl)));
+  RLX_TRY(watch_connections());
+  return server;
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -22,7 +22,8 @@
 namespace rlx::pmix {
 
 struct RankRecord {
-  RankState state;  // written by libpmix's thread, under Impl::mutex
+  RankState state;    // written by libpmix's thread, under Impl::mutex
+  bool lost = false;  // likewise: its connection broke before it finalized
   pid_t pid = 0;
   std::optional<Ending> ending;
 };
@@ -84,13 +85,14 @@ struct Server::Impl {
               std::function<void(Result<std::string>)> reply);
   void end_gathering(uint64_t id, Result<std::string> result);
   void fail_gatherings_of(const ProcId& rank);
-  // The rank of `procs` that has ended, as words for a message.
+  // The first rank of `procs` that is gone, as words for a message.
   std::optional<std::string> missing(const std::vector<ProcId>& procs) const;
 };
 
 // libpmix's server functions carry no context, and there is one Server a process: upcalls.cc,
 // names.cc and query.cc reach it through this.
 extern Server::Impl* upcall_target;
+Status watch_connections();  // marks RankRecord::lost
 pmix_server_module_t upcall_module();
 void add_name_upcalls(pmix_server_module_t& module);
 void add_query_upcalls(pmix_server_module_t& module);

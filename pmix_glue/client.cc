@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "pmix_glue/client.h"
+
+#include <fmt/core.h>
+#include <pmix.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "pmix_glue/info.h"
+#include "pmix_glue/status.h"
+
+namespace rlx::pmix {
+namespace {
+
+constexpr char kBlobKey[] = "rlx.blob.1";
+
+// What libpmix's thread tells us. It lives as long as the process, because an answer to a fence
+// that was given up may come at any time, and event handlers carry no context.
+struct Mail {
+  std::mutex mutex;
+  std::condition_variable news;
+  std::string job;
+  std::vector<std::pair<int, std::string>> failed;  // rank (-1: the server) and cause, in order
+  std::function<void(int, std::string)> on_failure;
+};
+Mail& mail() {
+  static auto* const only = new Mail;
+  return *only;
+}
+
+void report(int rank, const std::string& cause) {
+  std::function<void(int, std::string)> tell;
+  {
+    const std::lock_guard lock(mail().mutex);
+    for (const auto& [known, why] : mail().failed)
+      if (known == rank) return;
+    mail().failed.emplace_back(rank, cause);
+    tell = mail().on_failure;
+  }
+  mail().news.notify_all();
+  if (tell) tell(rank, cause);
+}
+
+std::string cause_of(pmix_status_t event, std::optional<int64_t> exit_code) {
+  switch (event) {
+    case PMIX_ERR_PROC_ABORTED_BY_SIG:
+      // Our server gives 128 and the signal, as a shell would.
+      if (exit_code && *exit_code > 128)
+        return fmt::format("killed by signal {} ({})", *exit_code - 128,
+                           ::strsignal(static_cast<int>(*exit_code - 128)));
+      return "killed by a signal";
+    case PMIX_ERR_EXIT_NONZERO_TERM:
+      return exit_code ? fmt::format("exited with status {}", *exit_code) : "exited with an error";
+    case PMIX_ERR_PROC_FAILED_TO_START:
+      return "could not be started";
+    case PMIX_ERR_PROC_TERM_WO_SYNC:
+      return "exited without finalizing";
+    default:
+      return fmt::format("ended ({})", PMIx_Error_string(event));
+  }
+}
+
+void on_event(size_t, pmix_status_t event, const pmix_proc_t*, pmix_info_t infos[], size_t n,
+              pmix_info_t[], size_t, pmix_event_notification_cbfunc_fn_t done, void* context) {
+  if (event == PMIX_ERR_LOST_CONNECTION) {
+    report(-1, "the PMIx server (the launcher's part on this host) is gone");
+  } else if (const auto* who = find(infos, n, PMIX_EVENT_AFFECTED_PROC);
+             who != nullptr && who->type == PMIX_PROC && who->data.proc != nullptr) {
+    const ProcId id = to_proc_id(*who->data.proc);
+    if (id.job == mail().job && id.rank != kAllRanks)
+      report(static_cast<int>(id.rank), cause_of(event, number(find(infos, n, PMIX_EXIT_CODE))));
+  }
+  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, context);
+}
+
+// Codes must be named: libpmix 4.2 never forwards a server's events to a handler for "all". A
+// server that knows no events (Slurm's) refuses the second set, so the loss of the server itself is
+// asked for apart.
+void register_events() {
+  pmix_status_t server[] = {PMIX_ERR_LOST_CONNECTION};
+  pmix_status_t peers[] = {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_EXIT_NONZERO_TERM,
+                           PMIX_ERR_PROC_FAILED_TO_START, PMIX_ERR_PROC_TERM_WO_SYNC,
+                           PMIX_ERR_PROC_ABORTED};
+  const pmix_status_t first = PMIx_Register_event_handler(server, std::size(server), nullptr, 0,
+                                                          on_event, nullptr, nullptr);
+  const pmix_status_t second =
+      PMIx_Register_event_handler(peers, std::size(peers), nullptr, 0, on_event, nullptr, nullptr);
+  if (first < 0 || second < 0)
+    log::debug("this PMIx server tells nothing about ranks that die: {}",
+               PMIx_Error_string(first < 0 ? first : second));
+}
+
+class Value {
+ public:
+  ~Value() {
+    if (value_ != nullptr) PMIX_VALUE_RELEASE(value_);
+  }
+  Value() = default;
+  Value(const Value&) = delete;
+  Value& operator=(const Value&) = delete;
+  pmix_value_t** operator&() { return &value_; }
+  const pmix_value_t* get() const { return value_; }
+
+ private:
+  pmix_value_t* value_ = nullptr;
+};
+
+// Answered from what the server gave at Init: a server without the key is not asked again.
+void get_optional(const pmix_proc_t& proc, const char* key, Value& value) {
+  InfoList optional;
+  optional.flag(PMIX_OPTIONAL, true);
+  if (PMIx_Get(&proc, key, optional.data(), optional.size(), &value) != PMIX_SUCCESS)
+    log::debug("the PMIx server does not give {}", key);
+}
+
+std::vector<int> parse_ranks(const std::string& list) {
+  std::vector<int> ranks;
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  while (at < end) {
+    int rank = 0;
+    const auto [next, error] = std::from_chars(at, end, rank);
+    if (error != std::errc()) return {};
+    ranks.push_back(rank);
+    at = next < end && *next == ',' ? next + 1 : end;
+  }
+  return ranks;
+}
+
+class Client final : public Bootstrap {
+ public:
+  explicit Client(const pmix_proc_t& me) : me_(me) {}
+  Status read_facts();
+
+  const BootstrapFacts& facts() const override { return facts_; }
+  Status put(std::string_view blob) override;
+  Status fence(Deadline deadline) override;
+  Result<std::string> get(int rank) override;
+  [[noreturn]] void abort(int exit_code, std::string_view why) override;
+  Status finalize(Deadline deadline) override;
+  void watch(std::function<void(int, std::string)> on_failure) override;
+
+ private:
+  pmix_proc_t all() const {
+    pmix_proc_t proc = me_;
+    proc.rank = PMIX_RANK_WILDCARD;
+    return proc;
+  }
+  Status meet(bool collect, Deadline deadline, const char* what);
+  std::string absent() const;
+
+  pmix_proc_t me_;
+  BootstrapFacts facts_;
+};
+
+Status Client::read_facts() {
+  Value size, peers, host;
+  get_optional(all(), PMIX_JOB_SIZE, size);
+  get_optional(all(), PMIX_LOCAL_PEERS, peers);
+  get_optional(me_, PMIX_HOSTNAME, host);
+  const auto n = number(size.get());
+  if (!n || *n < 1 || me_.rank >= *n)
+    return fail(Code::kInvalid,
+                fmt::format("the PMIx server says that the job has {} ranks and this is rank {}",
+                            n.value_or(0), me_.rank));
+  facts_.rank = static_cast<int>(me_.rank);
+  facts_.size = static_cast<int>(*n);
+  facts_.source = "pmix";
+  facts_.job_id = me_.nspace;
+  facts_.local_ranks = parse_ranks(text(peers.get()));
+  facts_.hostname = text(host.get());
+  if (facts_.hostname.empty()) {
+    char name[256] = "";
+    ::gethostname(name, sizeof name - 1);
+    facts_.hostname = name;
+  }
+  return {};
+}
+
+Status Client::put(std::string_view blob) {
+  pmix_value_t value;
+  PMIX_VALUE_CONSTRUCT(&value);
+  value.type = PMIX_BYTE_OBJECT;
+  value.data.bo.bytes = const_cast<char*>(blob.data());  // copied by PMIx_Put
+  value.data.bo.size = blob.size();
+  pmix_status_t status = PMIx_Put(PMIX_GLOBAL, kBlobKey, &value);
+  if (status == PMIX_SUCCESS) status = PMIx_Commit();
+  if (status != PMIX_SUCCESS) return fail_pmix(status, "PMIx_Put");
+  return {};
+}
+
+// The state of one fence, owned by its callback as well: it may come after the deadline.
+struct Meeting {
+  std::optional<pmix_status_t> status;  // under Mail::mutex
+};
+
+void on_met(pmix_status_t status, void* context) {
+  const auto* meeting = static_cast<std::shared_ptr<Meeting>*>(context);
+  {
+    const std::lock_guard lock(mail().mutex);
+    (*meeting)->status = status;
+  }
+  mail().news.notify_all();
+  delete meeting;
+}
+
+// The first to fail: later ones often only follow it.
+std::string describe(const std::vector<std::pair<int, std::string>>& failed) {
+  const auto& [rank, cause] = failed.front();
+  return rank < 0 ? cause : fmt::format("rank {}: {}", rank, cause);
+}
+
+Status Client::meet(bool collect, Deadline deadline, const char* what) {
+  InfoList infos;
+  infos.flag(PMIX_COLLECT_DATA, collect);
+  const auto meeting = std::make_shared<Meeting>();
+  auto* context = new std::shared_ptr<Meeting>(meeting);
+  const pmix_proc_t everyone = all();
+  const pmix_status_t begun =
+      PMIx_Fence_nb(&everyone, 1, infos.data(), infos.size(), on_met, context);
+  if (begun != PMIX_SUCCESS) {
+    delete context;
+    if (begun == PMIX_OPERATION_SUCCEEDED) return {};
+    return fail_pmix(begun, "PMIx_Fence");
+  }
+  auto& box = mail();
+  std::unique_lock lock(box.mutex);
+  const auto over = [&] { return meeting->status || !box.failed.empty(); };
+  // Steady time is CLOCK_MONOTONIC; a deadline of never would overflow it.
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::nanoseconds(std::min<int64_t>(deadline.left_ns(), 1LL << 60));
+  if (!box.news.wait_until(lock, until, over)) {
+    lock.unlock();
+    return fail(Code::kTimeout,
+                fmt::format("rank {} waited in {} for all {} ranks until the deadline; {}",
+                            facts_.rank, what, facts_.size, absent()));
+  }
+  if (meeting->status == PMIX_SUCCESS) return {};
+  // A fence that ends early says only that someone is gone; who, comes as an event just after.
+  box.news.wait_for(lock, std::chrono::seconds(2), [&] { return !box.failed.empty(); });
+  if (box.failed.empty())
+    return fail_pmix(meeting->status.value_or(PMIX_ERROR), fmt::format("in {}", what));
+  return fail(Code::kPeerFailed,
+              fmt::format("rank {} in {}: {}", facts_.rank, what, describe(box.failed)));
+}
+
+// Ranks that have not put anything yet, as words. Ours has, so whoever has not is late.
+std::string Client::absent() const {
+  std::string list;
+  int n_absent = 0;
+  for (int r = 0; r < facts_.size && n_absent < 8; ++r) {
+    pmix_proc_t proc = me_;
+    proc.rank = static_cast<pmix_rank_t>(r);
+    InfoList infos;
+    infos.flag(PMIX_IMMEDIATE, true);
+    infos.integer(PMIX_TIMEOUT, 1);
+    Value value;
+    if (PMIx_Get(&proc, kBlobKey, infos.data(), infos.size(), &value) == PMIX_SUCCESS) continue;
+    list += fmt::format("{}{}", n_absent++ > 0 ? ", " : "", r);
+  }
+  if (n_absent == 0) return "all of them have started, so one is stuck or stopped";
+  return fmt::format("rank{} {} ha{} not come", n_absent > 1 ? "s" : "", list,
+                     n_absent > 1 ? "ve" : "s");
+}
+
+Status Client::fence(Deadline deadline) { return meet(true, deadline, "the first fence"); }
+
+Result<std::string> Client::get(int rank) {
+  pmix_proc_t proc = me_;
+  proc.rank = static_cast<pmix_rank_t>(rank);
+  // After the fence the server has it; without this a missing key is waited for.
+  InfoList infos;
+  infos.flag(PMIX_IMMEDIATE, true);
+  Value value;
+  const pmix_status_t status = PMIx_Get(&proc, kBlobKey, infos.data(), infos.size(), &value);
+  if (status != PMIX_SUCCESS)
+    return fail_pmix(status,
+                     fmt::format("nothing from rank {}: is it a program of the same rlx?", rank));
+  if (value.get()->type != PMIX_BYTE_OBJECT)
+    return fail(Code::kInvalid, fmt::format("rank {} put a value that is not bytes", rank));
+  const auto& bytes = value.get()->data.bo;
+  return std::string(bytes.bytes != nullptr ? bytes.bytes : "", bytes.size);
+}
+
+void Client::abort(int exit_code, std::string_view why) {
+  PMIx_Abort(exit_code, std::string(why).c_str(), nullptr, 0);
+  ::_exit((exit_code & 0xff) != 0 ? exit_code & 0xff : 1);
+}
+
+Status Client::finalize(Deadline deadline) {
+  const Status met = meet(false, deadline, "finalize");
+  const pmix_status_t status = PMIx_Finalize(nullptr, 0);
+  if (!met) return met;
+  if (status != PMIX_SUCCESS) return fail_pmix(status, "PMIx_Finalize");
+  return {};
+}
+
+void Client::watch(std::function<void(int, std::string)> on_failure) {
+  std::vector<std::pair<int, std::string>> already;
+  {
+    const std::lock_guard lock(mail().mutex);
+    mail().on_failure = on_failure;
+    already = mail().failed;
+  }
+  for (const auto& [rank, cause] : already) on_failure(rank, cause);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Bootstrap>> connect_client() {
+  pmix_proc_t me;
+  const pmix_status_t status = PMIx_Init(&me, nullptr, 0);
+  if (status != PMIX_SUCCESS)
+    return fail_pmix(
+        status,
+        fmt::format("the PMIx server that PMIX_NAMESPACE names does not answer (PMIx here: {})",
+                    PMIx_Get_version()));
+  auto client = std::make_unique<Client>(me);
+  RLX_TRY(client->read_facts());
+  mail().job = me.nspace;
+  register_events();
+  return std::unique_ptr<Bootstrap>(std::move(client));
+}
+
+}  // namespace rlx::pmix
