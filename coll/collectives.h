@@ -23,7 +23,7 @@ struct Call {
   std::uint64_t count = 0;
   const void* in = nullptr;
   void* out = nullptr;  // broadcast: in == out == data
-  Blocks send, recv;    // v forms, see coll/shape.h; read before start() returns
+  Blocks send = {}, recv = {};  // v forms, see coll/shape.h; read before start() returns
 };
 
 class Collectives {

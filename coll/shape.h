@@ -63,7 +63,7 @@ struct Shape {
   // Facts that all ranks share.
   bool one_host = false;  // all ranks map each other's Area (coll/area.h)
 
-  Blocks send, recv;  // v forms only; such shapes are not cached
+  Blocks send = {}, recv = {};  // v forms only; such shapes are not cached
 
   bool is_v() const {
     return coll == Coll::all_gatherv || coll == Coll::all_to_allv || coll == Coll::gatherv ||

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Shared by the files of the C interface: the process's world, the error text, and argument checks.
+// Handles: rlx_comm is a Communicator, rlx_request a Request.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "base/result.h"
+#include "coll/world.h"
+#include "rlx/rlx.h"
+
+namespace rlx::api {
+
+// The one global: what rlx_init made. nullptr before and after.
+extern std::unique_ptr<World> g_world;
+
+// Remembers the text for rlx_error_text() and gives the code.
+int report(const Error& error);
+
+// kInvalid unless the library is initialised.
+Status initialized();
+// The communicator of a live handle.
+Result<Communicator*> communicator(rlx_comm comm);
+
+inline Communicator* to_communicator(rlx_comm comm) {
+  return reinterpret_cast<Communicator*>(comm);
+}
+inline rlx_comm to_handle(Communicator* comm) { return reinterpret_cast<rlx_comm>(comm); }
+inline Request* to_request(rlx_request request) { return reinterpret_cast<Request*>(request); }
+inline rlx_request to_handle(Request* request) { return reinterpret_cast<rlx_request>(request); }
+
+Status check_dtype(rlx_dtype dtype);
+// count elements of dtype fit in 64 bits of bytes, and memory is given if there are any.
+Status check_buffer(const char* name, const void* data, std::uint64_t count, rlx_dtype dtype);
+Status check_rank(const char* name, const Communicator& comm, int rank);
+
+// Runs `body` (Status or Result), so that no exception and no error leaves the C interface but as a
+// code.
+template <class Body>
+int guarded(Body&& body) noexcept {
+  try {
+    auto result = body();
+    return result ? RLX_SUCCESS : report(result.error());
+  } catch (const std::bad_alloc&) {
+    return report({Code::kNoMemory, "out of memory"});
+  } catch (const std::exception& e) {
+    return report({Code::kInternal, fmt::format("unexpected exception: {}", e.what())});
+  }
+}
+
+}  // namespace rlx::api

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "coll/world.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/knobs.h"
+#include "base/log.h"
+#include "fabrics/shm.h"
+#include "pmix_glue/local.h"
+
+namespace rlx {
+namespace {
+
+// What a member tells the others when a communicator is made.
+struct Proposal {
+  std::int64_t colour, key;
+  std::uint64_t next_context, free_channels;
+};
+constexpr std::uint64_t kWords = sizeof(Proposal) / sizeof(std::uint64_t);
+constexpr std::uint32_t kMaxContext = 0xffff;
+
+int n_cores() {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+}
+
+std::string who_am_i(const BootstrapFacts& facts) {
+  return fmt::format("{}@{}", facts.rank, facts.hostname);
+}
+
+}  // namespace
+
+Deadline World::deadline() {
+  const auto ms = knobs().timeout_ms;
+  return ms == 0 ? Deadline::never() : Deadline::after_ms(ms);
+}
+
+Result<std::unique_ptr<World>> World::join() {
+  RLX_TRY(check_knobs());
+  RLX_TRY_ASSIGN(auto bootstrap, pmix::open_bootstrap());
+  return create(std::move(bootstrap));
+}
+
+Result<std::unique_ptr<World>> World::create(std::unique_ptr<Bootstrap> bootstrap) {
+  RLX_TRY(check_knobs());
+  std::unique_ptr<World> world(new World());
+  if (!knobs().rules.empty()) {
+    RLX_TRY_ASSIGN(world->rules_, load_rules(knobs().rules));
+  }
+  world->bootstrap_ = std::move(bootstrap);
+  const auto& facts = world->facts();
+  log::set_who(who_am_i(facts));
+  RLX_TRY_ASSIGN(world->endpoint_, open_endpoint(*world->bootstrap_, deadline()));
+  world->links_ = make_links(*world->endpoint_);
+  world->engine_ = std::make_unique<Engine>(*world->links_);
+  world->find_local_ranks();
+
+  Group group;
+  group.rank = facts.rank;
+  group.world.resize(static_cast<std::size_t>(facts.size));
+  std::iota(group.world.begin(), group.world.end(), 0);
+  group.context = world->next_context_++;
+  group.name = "world";
+  RLX_TRY(world->add(std::move(group), 0));
+  return world;
+}
+
+// Two ranks are on one host when the shared-memory wire joins them, or when they name the same
+// host.
+void World::find_local_ranks() {
+  ShmWire* shm = endpoint_->shm();
+  for (int r = 0; r < endpoint_->size(); ++r) {
+    const bool joined = shm && std::ranges::binary_search(shm->ranks(), r);
+    if (joined || endpoint_->host_of(r) == endpoint_->host_of(facts().rank))
+      local_ranks_.push_back(r);
+  }
+}
+
+bool World::reaches_all_by_shm(const Group& group) {
+  ShmWire* shm = endpoint_->shm();
+  return shm && std::ranges::all_of(group.world, [&](int r) {
+           return endpoint_->wire_of(r) == "self" || endpoint_->wire_of(r) == "shm";
+         });
+}
+
+// Every rank computes the same model: cores count as rank 0 of the host would, fabrics by the
+// slowest wire.
+Model World::model() const {
+  const bool one_host = local_ranks_.size() == static_cast<std::size_t>(endpoint_->size());
+  bool shm = one_host;
+  for (int r = 0; r < endpoint_->size(); ++r)
+    if (r != facts().rank && endpoint_->wire_of(r) != "shm") shm = false;
+  return model_of(shm ? "shm" : "tcp", static_cast<int>(local_ranks_.size()), n_cores());
+}
+
+Result<Communicator*> World::add(Group group, int channel) {
+  // All members use shared memory or none does: a vote over messages, which also tells everybody
+  // that all have cleared what the channel's last owner left.
+  std::vector<Area*> areas;
+  if (group.size() > 1) {
+    bool mine = channel >= 0 && reaches_all_by_shm(group);
+    if (mine) {
+      for (const int r : group.world)
+        areas.push_back(reinterpret_cast<Area*>(endpoint_->shm()->region(r, channel)));
+      mine = std::ranges::all_of(areas, [](const Area* area) { return area != nullptr; });
+      if (mine)
+        std::memset(static_cast<void*>(areas[static_cast<std::size_t>(group.rank)]), 0,
+                    offsetof(Area, slot));
+    }
+    std::int32_t vote = mine ? 1 : 0, all = 0;
+    Collectives voters(*engine_, group, Selector(model(), {}));
+    RLX_TRY(voters.run({.coll = Coll::all_reduce,
+                        .dtype = Dtype::i32,
+                        .op = Op::min,
+                        .count = 1,
+                        .in = &vote,
+                        .out = &all},
+                       deadline()));
+    if (all == 0) areas.clear(), channel = -1;
+  }
+  if (group.size() == 1 || areas.empty()) channel = -1;
+  group.areas = std::move(areas);
+  if (channel >= 0) free_channels_ &= ~(std::uint64_t{1} << channel);
+  endpoint_->set_group(group.context, group.world);
+  communicators_.push_back(std::make_unique<Communicator>(*engine_, std::move(group),
+                                                          Selector(model(), rules_), channel));
+  return communicators_.back().get();
+}
+
+Result<Communicator*> World::split(Communicator& parent, int colour, int key, std::string name) {
+  const Proposal mine{colour, key, next_context_, free_channels_};
+  std::vector<Proposal> all(static_cast<std::size_t>(parent.size()));
+  RLX_TRY(parent.collectives().run({.coll = Coll::all_gather,
+                                    .dtype = Dtype::u64,
+                                    .count = kWords,
+                                    .in = &mine,
+                                    .out = all.data()},
+                                   deadline()));
+  std::uint64_t context = 0;
+  for (const auto& p : all) context = std::max(context, p.next_context);
+  if (context > kMaxContext)
+    return fail(Code::kUnsupported,
+                fmt::format("{}: {} communicators were made, no more are possible", parent.name(),
+                            kMaxContext));
+  next_context_ = static_cast<std::uint32_t>(context) + 1;
+  if (colour < 0) return nullptr;
+
+  std::vector<int> members;
+  std::uint64_t free_channels = ~std::uint64_t{0};
+  for (int r = 0; r < parent.size(); ++r) {
+    const auto& p = all[static_cast<std::size_t>(r)];
+    if (p.colour != colour) continue;
+    members.push_back(r);
+    free_channels &= p.free_channels;
+  }
+  std::ranges::stable_sort(members, {},
+                           [&](int r) { return all[static_cast<std::size_t>(r)].key; });
+  Group group;
+  group.context = static_cast<std::uint32_t>(context);
+  group.name = std::move(name);
+  for (const int r : members) {
+    if (r == parent.rank()) group.rank = static_cast<int>(group.world.size());
+    group.world.push_back(parent.to_world(r));
+  }
+  return add(std::move(group), free_channels ? std::countr_zero(free_channels) : -1);
+}
+
+Status World::free(Communicator* communicator) {
+  if (communicator == communicators_.front().get())
+    return fail(Code::kInvalid, "the world communicator cannot be freed; rlx_finalize ends it");
+  if (const int n = communicator->collectives().n_pending())
+    return fail(Code::kInvalid,
+                fmt::format("{}: {} collectives are pending; wait for them before freeing it",
+                            communicator->name(), n));
+  endpoint_->clear_group(communicator->context());
+  if (communicator->channel() >= 0) free_channels_ |= std::uint64_t{1} << communicator->channel();
+  std::erase_if(communicators_, [&](const auto& c) { return c.get() == communicator; });
+  return {};
+}
+
+Communicator* World::find(const Communicator* communicator) const {
+  for (const auto& c : communicators_)
+    if (c.get() == communicator) return c.get();
+  return nullptr;
+}
+
+Communicator* World::of_context(std::uint32_t context) const {
+  for (const auto& c : communicators_)
+    if (c->context() == context) return c.get();
+  return nullptr;
+}
+
+Status World::finalize() {
+  // After this barrier nobody needs our memory or our messages any more.
+  Status met = world().collectives().run({.coll = Coll::barrier}, deadline());
+  if (met) met = endpoint_->flush(deadline());
+  const Status left = bootstrap_->finalize(deadline());
+  return met ? left : met;
+}
+
+void World::abort(int exit_code, std::string_view why) { bootstrap_->abort(exit_code, why); }
+
+}  // namespace rlx
