@@ -11,3 +11,7 @@ libtestsupport_la_LIBADD = libbase.la
 check_PROGRAMS += test/fabrics/test_fork_world
 test_fabrics_test_fork_world_SOURCES = test/fabrics/test_fork_world.cc
 test_fabrics_test_fork_world_LDADD = libtestsupport.la libbase.la $(TEST_LIBS)
+KERNELS_TEST_LIBS = libkernels.la libbase.la $(TEST_LIBS)
+check_PROGRAMS += test/kernels/test_exact
+test_kernels_test_exact_SOURCES = test/kernels/test_exact.cc test/kernels/oracle.h
+test_kernels_test_exact_LDADD = $(KERNELS_TEST_LIBS)
