@@ -44,9 +44,9 @@ HWY_INLINE V64 add_to_odd(V64 a, V64 b) {
   const auto bits = hn::BitCast(di, sum.s);
   const auto one = hn::Set(di, 1);
   const auto even = hn::Eq(hn::And(bits, one), hn::Zero(di));
-  const auto inexact = hn::RebindMask(di, hn::Ne(sum.error, hn::Zero(d)));
+  const auto exact = hn::RebindMask(di, hn::Eq(sum.error, hn::Zero(d)));
   const auto away = hn::BroadcastSignBit(hn::Xor(bits, hn::BitCast(di, sum.error)));
-  const auto step = hn::IfThenElseZero(hn::And(even, inexact), hn::Or(away, one));
+  const auto step = hn::IfThenElseZero(hn::AndNot(exact, even), hn::Or(away, one));
   return hn::BitCast(d, hn::BitCast(du, hn::Add(bits, step)));
 }
 

@@ -142,7 +142,7 @@ class ExactSum {
       // Infinities and NaNs of leaves that cannot overflow in f64 are the result.
       std::uint64_t finite = ~std::uint64_t{0};
       if constexpr (!Leaf::kCanOverflow) finite = mask_bits(kD, hn::IsFinite(sum));
-      leave_open(i, mask_bits(d_out, hn::Ne(from, to)) & finite);
+      leave_open(i, mask_bits(d_out, hn::Not(hn::Eq(from, to))) & finite);
     }
   }
 
@@ -177,7 +177,7 @@ class ExactSum {
       }
       const V64 ulps = hn::Mul(hn::Abs(low), hn::Set(kD, 0x1p-52));
       const V64 slack =
-          hn::IfThenElseZero(hn::Ne(lost, hn::Zero(kD)), hn::Add(hn::Add(lost, lost), ulps));
+          hn::IfThenZeroElse(hn::Eq(lost, hn::Zero(kD)), hn::Add(hn::Add(lost, lost), ulps));
       const V64 from = hn::Add(high, hn::Sub(low, slack)), to = hn::Add(high, hn::Add(low, slack));
       const V64 sum = hn::IfThenElse(hn::Eq(low, hn::Zero(kD)), high, to);
       Out::store(sum, results_ + i);

@@ -39,7 +39,7 @@ HWY_INLINE hn::VFromD<U16For<D>> bf16_from_f32([[maybe_unused]] D d, hn::VFromD<
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
   const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
-  const auto is_nan = hn::RebindMask(du, hn::Ne(v, v));
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
   return hn::TruncateTo(U16For<D>(), hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded)));
 }
 

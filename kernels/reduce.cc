@@ -63,7 +63,7 @@ HWY_INLINE V min_or_max([[maybe_unused]] D d, V a, V b) {
     const V quiet_nan = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN());
     // Equal inputs have the same bits, or are zeros, whose sign of_equal() decides.
     const V ordered = hn::IfThenElse(hn::Eq(a, b), Base::of_equal(a, b), Base::of_unequal(a, b));
-    const auto is_nan = hn::Or(hn::Ne(a, a), hn::Ne(b, b));
+    const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
     return hn::IfThenElse(is_nan, quiet_nan, ordered);
   }
 }

@@ -77,7 +77,8 @@ double one_value(Dtype dtype, Kind kind, Rng& rng) {
     case subnormal:
       return near_power(dtype, rng, shape.lowest + uniform(rng, 0, shape.precision + 3));
     case huge:
-      return rng() % 4 ? near_power(dtype, rng, shape.highest + uniform(rng, 0, 1)) : 1;
+      if (rng() % 60 == 0) return rng() % 2 ? INFINITY : -INFINITY;
+      return rng() % 4 ? near_power(dtype, rng, shape.highest + uniform(rng, 0, 2)) : 1;
     case special:
       return rng() % 40 ? normal(rng) > 0 ? 1 : -0.0
                         : (rng() % 3 ? (rng() % 2 ? INFINITY : -INFINITY) : NAN);
