@@ -6,3 +6,13 @@ EXTRA_DIST += contrib/layers.txt contrib/packages.txt
 rlx_perf_sources = contrib/tools/rlx_perf.cc contrib/bench/perf_core.h contrib/bench/perf_elements.h \
   contrib/bench/flag_latency.h
 EXTRA_DIST += contrib/bench/compare contrib/bench/mpi_perf.cc $(rlx_perf_sources)
+
+# train, an example of a whole program (contrib/examples/Makefile builds it outside this tree).
+train_sources = contrib/examples/train/main.cc contrib/examples/train/trainer.cc \
+  contrib/examples/train/trainer.h contrib/examples/train/text.cc contrib/examples/train/text.h \
+  contrib/examples/train/options.cc contrib/examples/train/options.h contrib/examples/train/failure.cc \
+  contrib/examples/train/failure.h contrib/examples/train/random.h $(train_state_sources)
+train_state_sources = contrib/examples/train/checkpoint.cc contrib/examples/train/checkpoint.h \
+  contrib/examples/train/model.cc contrib/examples/train/model.h contrib/examples/train/state.cc \
+  contrib/examples/train/state.h
+EXTRA_DIST += $(train_sources) contrib/tools/rlx_info.cc contrib/fuzz

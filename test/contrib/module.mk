@@ -1,0 +1,7 @@
+# Tests of contrib/'s programs and scripts.
+if HAVE_DNNL
+check_PROGRAMS += test/contrib/test_train
+endif
+test_contrib_test_train_SOURCES = test/contrib/test_train.cc $(train_state_sources)
+test_contrib_test_train_LDADD = $(DNNL_LIBS) $(TEST_LIBS)
+EXTRA_DIST += test/contrib/fuzz_checkpoint.cc
