@@ -4,6 +4,8 @@ check_PROGRAMS += test/base/test_base
 test_base_test_base_SOURCES = test/base/test_base.cc
 test_base_test_base_LDADD = libbase.la $(TEST_LIBS)
 
+include test/fabrics/wires.mk
+
 check_LTLIBRARIES += libtestsupport.la
 libtestsupport_la_SOURCES = test/support/fork_world.h test/support/fork_world.cc
 libtestsupport_la_LIBADD = libbase.la

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Sockets of the TCP wire: closed when they go out of scope, never inherited by a child.
+#pragma once
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "fabrics/tcp_address.h"
+
+namespace rlx::tcp {
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset() { *this = Fd(); }
+
+ private:
+  int fd_ = -1;
+};
+
+// Which congestion control a socket gets: RLX_TCP_CONGESTION if set; else reno on loopback, where
+// nothing is ever lost and bbr's pacing costs half the bandwidth, and the system's elsewhere.
+struct Congestion {
+  std::string wanted;
+  const char* choose(bool host_local) const;  // nullptr: leave the system's
+};
+
+// Non-blocking, bound to `at` (its port, or a free one of `range` if that is not 0-0), listening;
+// the port that it got goes into at.port.
+Result<Fd> listen_on(SocketAddress& at, PortRange range, const Congestion& congestion);
+
+// Begins to connect; the result is known when the socket is writable (so_error()).
+Result<Fd> start_connect(const SocketAddress& to, const Congestion& congestion);
+int so_error(int fd);
+
+// For a stream between two ranks: no delay, and for a remote peer keepalives.
+void tune_stream(int fd, bool host_local);
+// Address of the other end, "?" if there is none any more.
+std::string other_end(int fd);
+
+}  // namespace rlx::tcp
