@@ -7,7 +7,8 @@ test_base_test_base_LDADD = libbase.la $(TEST_LIBS)
 include test/fabrics/wires.mk
 
 check_LTLIBRARIES += libtestsupport.la
-libtestsupport_la_SOURCES = test/support/fork_world.h test/support/fork_world.cc
+libtestsupport_la_SOURCES = test/support/fork_world.h test/support/fork_world.cc \
+  test/support/command.h test/support/command.cc
 libtestsupport_la_LIBADD = libbase.la
 
 check_PROGRAMS += test/fabrics/test_fork_world

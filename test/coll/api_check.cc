@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A job that checks the C interface from the inside: run by test_launch.cc with several numbers of
+// ranks, fabrics and launchers. Prints "api_check ok P" on rank 0; a wrong result ends the rank
+// with a line and exit code 1.
+#include <rlx/rlx.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace {
+
+int g_rank = 0, g_size = 1;
+
+#define CHECK(condition)                                                                        \
+  do {                                                                                          \
+    if (!(condition)) {                                                                         \
+      std::fprintf(stderr, "%s:%d: rank %d: %s is false; last error: %s\n", __FILE__, __LINE__, \
+                   g_rank, #condition, rlx_error_text());                                       \
+      std::exit(1);                                                                             \
+    }                                                                                           \
+  } while (false)
+#define OK(call) CHECK((call) == RLX_SUCCESS)
+
+using Floats = std::vector<float>;
+
+Floats numbers(std::uint64_t n, int rank) {
+  Floats v(n);
+  for (std::uint64_t i = 0; i < n; ++i)
+    v[i] = static_cast<float>((i * 3 + static_cast<unsigned>(rank) * 7) % 101);
+  return v;
+}
+
+Floats sum_of_all(std::uint64_t n) {
+  Floats sum(n, 0);
+  for (int r = 0; r < g_size; ++r) {
+    const Floats v = numbers(n, r);
+    for (std::uint64_t i = 0; i < n; ++i) sum[i] += v[i];
+  }
+  return sum;
+}
+
+void messages_in_a_ring(rlx_comm comm) {
+  const int next = (g_rank + 1) % g_size, previous = (g_rank + g_size - 1) % g_size;
+  for (const std::uint64_t n : {0, 1, 3, 100, 5000, 40000, 1 << 20}) {
+    const Floats mine = numbers(n, g_rank);
+    Floats theirs(n, -1);
+    rlx_status status;
+    OK(rlx_sendrecv(mine.data(), n, RLX_F32, next, 5, theirs.data(), n, RLX_F32, previous, 5, comm,
+                    &status));
+    CHECK(theirs == numbers(n, previous));
+    CHECK(status.source == previous && status.tag == 5 && status.n_bytes == n * sizeof(float));
+  }
+}
+
+// Wildcards keep the order of each sender, whatever the tags.
+void wildcards_and_order(rlx_comm comm) {
+  constexpr int kEach = 50;
+  if (g_rank != 0) {
+    for (int i = 0; i < kEach; ++i) {
+      const std::int32_t value[2] = {g_rank, i};
+      OK(rlx_send(value, 2, RLX_I32, 0, i % 7, comm));
+    }
+    return;
+  }
+  std::vector<int> next(static_cast<std::size_t>(g_size), 0);
+  for (int i = 0; i < kEach * (g_size - 1); ++i) {
+    std::int32_t value[2] = {-1, -1};
+    rlx_status status;
+    OK(rlx_recv(value, 2, RLX_I32, RLX_ANY_SOURCE, RLX_ANY_TAG, comm, &status));
+    CHECK(status.source == value[0] && status.tag == value[1] % 7);
+    CHECK(value[1] == next[static_cast<std::size_t>(value[0])]++);
+  }
+}
+
+void probes_truncation_cancel(rlx_comm comm) {
+  if (g_rank == 0) {
+    const Floats ten = numbers(10, 0);
+    OK(rlx_send(ten.data(), 10, RLX_F32, g_size - 1, 9, comm));
+    OK(rlx_send(ten.data(), 10, RLX_F32, g_size - 1, 9, comm));
+  }
+  if (g_rank == g_size - 1) {
+    rlx_status status;
+    OK(rlx_probe(0, RLX_ANY_TAG, comm, &status));
+    CHECK(status.n_bytes == 40 && status.tag == 9 && status.source == 0);
+    Floats into(10);
+    CHECK(rlx_recv(into.data(), 9, RLX_F32, 0, 9, comm, &status) == RLX_ERR_TRUNCATED);
+    OK(rlx_recv(into.data(), 10, RLX_F32, 0, 9, comm, &status));
+    CHECK(into == numbers(10, 0));
+    int flag = 1;
+    OK(rlx_iprobe(RLX_ANY_SOURCE, 9, comm, &flag, &status));
+    CHECK(flag == 0);
+    rlx_request request = nullptr;
+    OK(rlx_irecv(into.data(), 10, RLX_F32, RLX_ANY_SOURCE, 77, comm, &request));
+    OK(rlx_cancel(request));
+    CHECK(rlx_wait(&request, &status) == RLX_ERR_CANCELLED && status.cancelled == 1 && !request);
+  }
+}
+
+void requests_any_some_all(rlx_comm comm) {
+  constexpr int kN = 16;
+  const int peer = g_size - 1 - g_rank;
+  std::vector<std::int64_t> out(kN), in(kN, -1);
+  std::iota(out.begin(), out.end(), g_rank * 1000);
+  std::vector<rlx_request> requests;
+  for (int i = 0; i < kN; ++i) {
+    requests.push_back(nullptr);
+    OK(rlx_irecv(&in[static_cast<std::size_t>(i)], 1, RLX_I64, peer, i, comm, &requests.back()));
+  }
+  std::vector<rlx_request> sends(kN);
+  for (int i = kN - 1; i >= 0; --i)
+    OK(rlx_isend(&out[static_cast<std::size_t>(i)], 1, RLX_I64, peer, i, comm,
+                 &sends[static_cast<std::size_t>(i)]));
+  int index = -1, n_done = 0;
+  rlx_status status;
+  OK(rlx_wait_any(kN, requests.data(), &index, &status));
+  CHECK(index >= 0 && !requests[static_cast<std::size_t>(index)] && status.tag == index);
+  std::vector<int> indices(kN);
+  OK(rlx_wait_some(kN, requests.data(), &n_done, indices.data(), nullptr));
+  CHECK(n_done >= 1);
+  OK(rlx_wait_all(kN, requests.data(), nullptr));
+  OK(rlx_wait_all(kN, sends.data(), nullptr));
+  for (int i = 0; i < kN; ++i) CHECK(in[static_cast<std::size_t>(i)] == peer * 1000 + i);
+  OK(rlx_wait_any(kN, requests.data(), &index, nullptr));
+  CHECK(index == RLX_UNDEFINED);
+  int done = 0;
+  OK(rlx_test_all(kN, requests.data(), &done, nullptr));
+  CHECK(done == 1);
+}
+
+void collectives(rlx_comm comm, std::uint64_t n) {
+  const auto p = static_cast<std::uint64_t>(g_size);
+  const auto me = static_cast<std::uint64_t>(g_rank);
+  const int root = g_size - 1;
+  const Floats mine = numbers(n, g_rank), sum = sum_of_all(n);
+  OK(rlx_barrier(comm));
+  Floats out(n, -1);
+  for (const rlx_mode mode : {RLX_FAST, RLX_ORDERED, RLX_EXACT}) {
+    OK(rlx_all_reduce(mine.data(), out.data(), n, RLX_F32, RLX_SUM, mode, comm));
+    CHECK(out == sum);
+    Floats in_place = mine;
+    OK(rlx_all_reduce(in_place.data(), in_place.data(), n, RLX_F32, RLX_SUM, mode, comm));
+    CHECK(in_place == sum);
+  }
+  std::fill(out.begin(), out.end(), -1.0f);
+  OK(rlx_reduce(mine.data(), out.data(), n, RLX_F32, RLX_SUM, RLX_FAST, root, comm));
+  CHECK(g_rank != root || out == sum);
+  out = g_rank == root ? mine : Floats(n, -1);
+  OK(rlx_broadcast(out.data(), n, RLX_F32, root, comm));
+  CHECK(out == numbers(n, root));
+
+  Floats all(n * p, -1), want;
+  for (int r = 0; r < g_size; ++r) {
+    const Floats v = numbers(n, r);
+    want.insert(want.end(), v.begin(), v.end());
+  }
+  OK(rlx_all_gather(mine.data(), all.data(), n, RLX_F32, comm));
+  CHECK(all == want);
+  std::fill(all.begin(), all.end(), -1.0f);
+  OK(rlx_gather(mine.data(), all.data(), n, RLX_F32, root, comm));
+  CHECK(g_rank != root || all == want);
+  OK(rlx_scatter(want.data(), out.data(), n, RLX_F32, root, comm));
+  CHECK(out == mine);
+
+  const Floats long_mine = numbers(n * p, g_rank), long_sum = sum_of_all(n * p);
+  OK(rlx_reduce_scatter(long_mine.data(), out.data(), n, RLX_F32, RLX_SUM, RLX_FAST, comm));
+  CHECK(std::equal(out.begin(), out.end(), long_sum.begin() + static_cast<std::ptrdiff_t>(me * n)));
+  OK(rlx_all_to_all(long_mine.data(), all.data(), n, RLX_F32, comm));
+  for (int r = 0; r < g_size; ++r) {
+    const Floats theirs = numbers(n * p, r);
+    for (std::uint64_t i = 0; i < n; ++i)
+      CHECK(all[static_cast<std::uint64_t>(r) * n + i] == theirs[me * n + i]);
+  }
+}
+
+// Rank r gives r + i % 3 elements; gaps of one element between blocks stay untouched.
+void v_collectives(rlx_comm comm) {
+  const auto p = static_cast<std::size_t>(g_size);
+  std::vector<std::uint64_t> counts(p), displs(p);
+  std::uint64_t end = 0;
+  for (std::size_t r = 0; r < p; ++r) counts[r] = r * 5 % 7, displs[r] = end, end += counts[r] + 1;
+  const auto n_mine = counts[static_cast<std::size_t>(g_rank)];
+  const Floats mine = numbers(n_mine, g_rank);
+  const auto right = [&](const Floats& all) {
+    for (std::size_t r = 0; r < p; ++r) {
+      const Floats v = numbers(counts[r], static_cast<int>(r));
+      for (std::uint64_t i = 0; i < counts[r]; ++i)
+        if (all[displs[r] + i] != v[i]) return false;
+      if (all[displs[r] + counts[r]] != -1) return false;
+    }
+    return true;
+  };
+  Floats all(end, -1);
+  OK(rlx_all_gatherv(mine.data(), all.data(), counts.data(), displs.data(), RLX_F32, comm));
+  CHECK(right(all));
+  Floats at_root(end, -1);
+  OK(rlx_gatherv(mine.data(), n_mine, at_root.data(), counts.data(), displs.data(), RLX_F32, 0,
+                 comm));
+  CHECK(g_rank != 0 || right(at_root));
+  Floats back(n_mine, -1);
+  OK(rlx_scatterv(at_root.data(), counts.data(), displs.data(), back.data(), n_mine, RLX_F32, 0,
+                  comm));
+  CHECK(back == mine);
+
+  // Rank s sends s + d elements to rank d.
+  std::vector<std::uint64_t> to(p), to_at(p), from(p), from_at(p);
+  std::uint64_t n_to = 0, n_from = 0;
+  for (std::size_t r = 0; r < p; ++r) {
+    to[r] = from[r] = static_cast<std::uint64_t>(g_rank) + r;
+    to_at[r] = n_to, n_to += to[r];
+    from_at[r] = n_from, n_from += from[r];
+  }
+  std::vector<std::int32_t> send(n_to), got(n_from, -1);
+  for (std::size_t r = 0; r < p; ++r)
+    for (std::uint64_t i = 0; i < to[r]; ++i)
+      send[to_at[r] + i] = g_rank * 10000 + static_cast<int>(r) * 100 + static_cast<int>(i);
+  OK(rlx_all_to_allv(send.data(), to.data(), to_at.data(), got.data(), from.data(), from_at.data(),
+                     RLX_I32, comm));
+  for (std::size_t r = 0; r < p; ++r)
+    for (std::uint64_t i = 0; i < from[r]; ++i)
+      CHECK(got[from_at[r] + i] ==
+            static_cast<int>(r) * 10000 + g_rank * 100 + static_cast<int>(i));
+}
+
+// Many collectives of two communicators and messages under way at once, finished in another order.
+void overlapping(rlx_comm comm) {
+  rlx_comm other = nullptr;
+  OK(rlx_comm_dup(comm, &other));
+  constexpr int kN = 12;
+  std::vector<Floats> in, out;
+  std::vector<rlx_request> requests(2 * kN);
+  for (int i = 0; i < 2 * kN; ++i) {
+    const auto n = static_cast<std::uint64_t>(1 + i * i * 97);
+    in.push_back(numbers(n, g_rank + i));
+    out.emplace_back(n, -1.0f);
+  }
+  for (int i = 0; i < 2 * kN; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    OK(rlx_iall_reduce(in[k].data(), out[k].data(), in[k].size(), RLX_F32, RLX_SUM, RLX_FAST,
+                       i % 2 ? comm : other, &requests[k]));
+  }
+  std::int32_t token = g_rank, got = -1;
+  OK(rlx_sendrecv(&token, 1, RLX_I32, (g_rank + 1) % g_size, 3, &got, 1, RLX_I32, RLX_ANY_SOURCE, 3,
+                  comm, nullptr));
+  CHECK(got == (g_rank + g_size - 1) % g_size);
+  for (int i = 2 * kN - 1; i >= 0; --i)
+    OK(rlx_wait(&requests[static_cast<std::size_t>(i)], nullptr));
+  for (int i = 0; i < 2 * kN; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    Floats sum(in[k].size(), 0);
+    for (int r = 0; r < g_size; ++r) {
+      const Floats v = numbers(sum.size(), r + i);
+      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += v[e];
+    }
+    CHECK(out[k] == sum);
+  }
+  OK(rlx_comm_free(&other));
+  CHECK(!other);
+}
+
+void splits(rlx_comm comm) {
+  rlx_comm part = nullptr;
+  const int colour = g_rank % 2;
+  OK(rlx_comm_split(comm, colour, -g_rank, &part));
+  const int n_same = (g_size + 1 - colour) / 2;
+  CHECK(rlx_comm_size(part) == n_same);
+  // Keys reverse the order.
+  std::vector<std::int32_t> world_ranks(static_cast<std::size_t>(n_same), -1);
+  OK(rlx_all_gather(&g_rank, world_ranks.data(), 1, RLX_I32, part));
+  for (int i = 1; i < n_same; ++i)
+    CHECK(world_ranks[static_cast<std::size_t>(i)] ==
+          world_ranks[static_cast<std::size_t>(i - 1)] - 2);
+  CHECK(world_ranks[static_cast<std::size_t>(rlx_comm_rank(part))] == g_rank);
+  // The same tag in two communicators does not mix.
+  if (rlx_comm_size(part) >= 2 && rlx_comm_rank(part) < 2) {
+    const int peer = 1 - rlx_comm_rank(part);
+    std::int32_t in_world = 1, in_part = 2, got = 0;
+    rlx_request requests[2];
+    OK(rlx_isend(&in_world, 1, RLX_I32, world_ranks[static_cast<std::size_t>(peer)], 4, comm,
+                 &requests[0]));
+    OK(rlx_isend(&in_part, 1, RLX_I32, peer, 4, part, &requests[1]));
+    rlx_status status;
+    OK(rlx_recv(&got, 1, RLX_I32, RLX_ANY_SOURCE, 4, part, &status));
+    CHECK(got == 2 && status.source == peer);
+    OK(rlx_recv(&got, 1, RLX_I32, RLX_ANY_SOURCE, 4, comm, &status));
+    CHECK(got == 1 && status.source == world_ranks[static_cast<std::size_t>(peer)]);
+    OK(rlx_wait_all(2, requests, nullptr));
+  }
+  OK(rlx_comm_free(&part));
+  OK(rlx_comm_split(comm, g_rank == 0 ? RLX_UNDEFINED : 0, 0, &part));
+  CHECK((part == nullptr) == (g_rank == 0));
+  if (part) OK(rlx_comm_free(&part));
+  // More communicators than the shared-memory wire has channels, all working.
+  std::vector<rlx_comm> many(70);
+  for (auto& c : many) OK(rlx_comm_dup(comm, &c));
+  for (auto& c : many) {
+    std::int32_t one = 1, sum = 0;
+    OK(rlx_all_reduce(&one, &sum, 1, RLX_I32, RLX_SUM, RLX_FAST, c));
+    CHECK(sum == g_size);
+    OK(rlx_comm_free(&c));
+  }
+}
+
+void pool_memory(rlx_comm comm) {
+  for (const std::uint64_t n : {1, 5000, 300000}) {
+    void* memory[2] = {};
+    for (auto& m : memory) OK(rlx_alloc(n * sizeof(float), &m));
+    auto* in = static_cast<float*>(memory[0]);
+    auto* out = static_cast<float*>(memory[1]);
+    const Floats mine = numbers(n, g_rank), sum = sum_of_all(n);
+    for (int round = 0; round < 3; ++round) {
+      std::copy(mine.begin(), mine.end(), in);
+      std::fill(out, out + n, -1.0f);
+      OK(rlx_all_reduce(in, out, n, RLX_F32, RLX_SUM, round == 1 ? RLX_EXACT : RLX_FAST, comm));
+      CHECK(std::equal(out, out + n, sum.begin()));
+      OK(rlx_all_reduce(in, in, n, RLX_F32, RLX_SUM, RLX_FAST, comm));
+      CHECK(std::equal(in, in + n, sum.begin()));
+    }
+    // One rank in the pool, the others in private memory.
+    Floats priv = mine;
+    std::copy(mine.begin(), mine.end(), in);
+    OK(rlx_all_reduce(g_rank ? priv.data() : in, out, n, RLX_F32, RLX_SUM, RLX_FAST, comm));
+    CHECK(std::equal(out, out + n, sum.begin()));
+    for (auto& m : memory) OK(rlx_free(m));
+  }
+}
+
+// k leaves on one rank, or spread over all: the same bits, which no order of float additions gives.
+void exact_leaves(rlx_comm comm) {
+  constexpr int kLeaves = 12;
+  constexpr std::uint64_t kN = 257;
+  const auto leaf = [](int l) {
+    Floats v(kN);
+    for (std::uint64_t i = 0; i < kN; ++i)
+      v[i] = static_cast<float>((l % 3 == 0 ? 1e12 : 1e-7) * (l % 2 ? -1 : 1) *
+                                static_cast<double>(i + 1 + static_cast<unsigned>(l)));
+    return v;
+  };
+  Floats alone(kN), spread(kN);
+  rlx_exact sum = nullptr;
+  OK(rlx_exact_create(kN, &sum));
+  if (g_rank == 0)
+    for (int l = 0; l < kLeaves; ++l) OK(rlx_exact_add(sum, leaf(l).data()));
+  OK(rlx_exact_all_reduce(sum, alone.data(), comm));
+  for (int l = g_rank; l < kLeaves; l += g_size) OK(rlx_exact_add(sum, leaf(l).data()));
+  OK(rlx_exact_all_reduce(sum, spread.data(), comm));
+  CHECK(std::memcmp(alone.data(), spread.data(), kN * sizeof(float)) == 0);
+  for (std::uint64_t i = 0; i < kN; ++i) {
+    // __float128 holds these sums exactly.
+    __float128 want = 0;
+    for (int l = 0; l < kLeaves; ++l) want += leaf(l)[i];
+    CHECK(alone[i] == static_cast<float>(want));
+  }
+  OK(rlx_exact_free(&sum));
+}
+
+// Wrong arguments are refused on the spot and leave everything usable.
+void refusals(rlx_comm comm) {
+  float x = 0;
+  const auto refused = [](int error, const char* words) {
+    return error == RLX_ERR_INVALID && std::strstr(rlx_error_text(), words) != nullptr;
+  };
+  CHECK(refused(rlx_init(), "twice"));
+  CHECK(refused(rlx_send(&x, 1, RLX_F32, g_size, 0, comm), "dest"));
+  CHECK(refused(rlx_send(&x, 1, RLX_F32, 0, -5, comm), "tag"));
+  CHECK(refused(rlx_send(nullptr, 1, RLX_F32, 0, 0, comm), "NULL"));
+  CHECK(refused(rlx_send(&x, UINT64_MAX / 2, RLX_F64, 0, 0, comm), "do not fit"));
+  CHECK(refused(rlx_all_reduce(&x, &x, 1, static_cast<rlx_dtype>(77), RLX_SUM, RLX_FAST, comm),
+                "77"));
+  CHECK(refused(rlx_all_reduce(&x, &x, 1, RLX_F32, RLX_BOR, RLX_FAST, comm), "bor"));
+  CHECK(refused(rlx_broadcast(&x, 1, RLX_F32, -1, comm), "root"));
+  CHECK(refused(rlx_barrier(nullptr), "NULL"));
+  int not_a_comm = 0;
+  CHECK(refused(rlx_barrier(reinterpret_cast<rlx_comm>(&not_a_comm)), "not a communicator"));
+  rlx_comm world = rlx_world();
+  CHECK(refused(rlx_comm_free(&world), "world"));
+  OK(rlx_barrier(comm));
+}
+
+}  // namespace
+
+int main() {
+  if (rlx_init() != RLX_SUCCESS) {
+    std::fprintf(stderr, "rlx_init: %s\n", rlx_error_text());
+    return 1;
+  }
+  const rlx_comm world = rlx_world();
+  g_rank = rlx_comm_rank(world), g_size = rlx_comm_size(world);
+  CHECK(rlx_local_size() >= 1 && rlx_local_rank() >= 0 && rlx_local_rank() < rlx_local_size());
+  messages_in_a_ring(world);
+  wildcards_and_order(world);
+  if (g_size > 1) probes_truncation_cancel(world);
+  requests_any_some_all(world);
+  for (const std::uint64_t n : {0, 1, g_size - 1, g_size + 1, 1000, 70000}) collectives(world, n);
+  v_collectives(world);
+  overlapping(world);
+  splits(world);
+  pool_memory(world);
+  exact_leaves(world);
+  refusals(world);
+  OK(rlx_finalize());
+  CHECK(rlx_initialized() == 0);
+  if (g_rank == 0) std::printf("api_check ok %d\n", g_size);
+  return 0;
+}
