@@ -55,7 +55,7 @@ struct Pending {
   std::string text;     // "receive from rank 3 (node1), tag 7, nothing has arrived"
 };
 
-class Endpoint final : public Sink, public RequestOwner {
+class Endpoint {
  public:
   // `wires` best first. publish blob() to all ranks, then connect() every rank.
   static Result<std::unique_ptr<Endpoint>> create(const BootstrapFacts& facts,
@@ -81,7 +81,7 @@ class Endpoint final : public Sink, public RequestOwner {
   std::optional<Envelope> iprobe(int from, std::uint64_t tag, std::uint64_t mask) const;
   // Receives that have matched nothing complete with kCancelled; false if it is too late.
   bool cancel(Request* request);
-  void release(Request* request) override;
+  void release(Request* request);  // as request->release()
 
   // Moves everything a little; true if anything moved.
   bool poll();
@@ -111,13 +111,8 @@ class Endpoint final : public Sink, public RequestOwner {
   std::vector<Pending> pending() const;
   std::string describe(const Request* request) const;
 
-  // Sink, for wires only.
-  void* place(Link from, const FrameView& head) override;
-  void on_frame(Link from, const FrameView& frame) override;
-  void on_sent(Link to, std::uint64_t cookie) override;
-  void on_down(Link peer, const Error& why) override;
-
  private:
+  friend Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline deadline);
   struct Impl;
   explicit Endpoint(std::unique_ptr<Impl> impl);
   Waiter& waiter();

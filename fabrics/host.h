@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Facts about the host a rank runs on, which its peers need: can we share memory, do we share
+// cores?
+#pragma once
+
+#include <sched.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rlx {
+
+// Equal for two processes that can open each other's files under /proc: boot id, pid namespace,
+// uid. No spaces in it. Empty if /proc does not tell.
+std::string host_identity();
+
+// The cores a rank may use, as text for its blob ("0-3,8") and back.
+struct CpuSet {
+  cpu_set_t bits;
+
+  static CpuSet of_this_thread();
+  static Result<CpuSet> parse(std::string_view text);
+  std::string text() const;
+  int count() const { return CPU_COUNT(&bits); }
+};
+
+// How many ranks want each core that `mine` may use, on average, if every rank spreads evenly over
+// the cores it may use. Up to 1: every rank has a core. `all` are the host's ranks, ours included.
+double ranks_per_core(const CpuSet& mine, std::span<const CpuSet> all);
+
+// Cores' worth of time the control group allows this process; infinity without a limit.
+double cpu_quota();
+
+}  // namespace rlx

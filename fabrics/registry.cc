@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "fabrics/registry.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/knobs.h"
+#include "base/log.h"
+#include "fabrics/self.h"
+#include "fabrics/shm.h"
+#include "fabrics/tcp.h"
+
+namespace rlx {
+namespace {
+
+template <class W>
+Result<std::unique_ptr<Wire>> make(const BootstrapFacts& facts) {
+  RLX_TRY_ASSIGN(auto wire, W::create(facts));
+  return std::unique_ptr<Wire>(std::move(wire));
+}
+
+constexpr WireEntry kTable[] = {
+    {"self", make<SelfWire>},
+    {"shm", make<ShmWire>},
+    {"tcp", make<TcpWire>},
+};
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> words;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (comma != 0) words.emplace_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return words;
+}
+
+std::vector<std::string> known_names() {
+  std::vector<std::string> names;
+  for (const WireEntry& entry : kTable) names.emplace_back(entry.name);
+  return names;
+}
+
+}  // namespace
+
+std::span<const WireEntry> wire_table() { return kTable; }
+
+Result<std::vector<std::unique_ptr<Wire>>> make_wires(std::string_view wanted,
+                                                      const BootstrapFacts& facts) {
+  const bool all = split(wanted).empty();
+  std::vector<std::unique_ptr<Wire>> wires;
+  for (const std::string& name : all ? known_names() : split(wanted)) {
+    const auto* const entry = std::find_if(std::begin(kTable), std::end(kTable),
+                                           [&](const WireEntry& e) { return e.name == name; });
+    if (entry == std::end(kTable))
+      return fail(Code::kInvalid,
+                  fmt::format("RLX_FABRICS: there is no fabric '{}'; did you mean '{}'?", name,
+                              nearest_word(name, known_names())));
+    auto wire = entry->make(facts);
+    if (!wire && !all)
+      return fail(wire.error().code, fmt::format("RLX_FABRICS: {}: {}", name, wire.error().text));
+    if (!wire) {
+      log::info("fabric {} is not used: {}", name, wire.error().text);
+      continue;
+    }
+    wires.push_back(std::move(*wire));
+  }
+  return wires;
+}
+
+}  // namespace rlx

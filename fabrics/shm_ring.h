@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One direction between two ranks of a host: a ring of slots with one writer and one reader, in the
+// reader's area.
+//
+// A slot is two cache lines; the slot's sequence number, its head and up to 40 bytes share the
+// first, so a small message is one line that moves from core to core. Slots are 128 bytes apart
+// because the prefetcher fetches lines in pairs. Longer bodies go through a ring of bytes behind
+// the slots, small enough to stay in the caches. The reader acknowledges both lazily in one word:
+// an acknowledgement a message would bounce a line.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "fabrics/wire.h"
+
+namespace rlx {
+
+struct RingSlot {
+  static constexpr std::uint32_t kRoom = 104;
+  static constexpr std::uint32_t kNoBody = ~std::uint32_t{0};
+
+  std::atomic<std::uint32_t> sequence;  // number of the frame + 1, stored last
+  std::uint8_t type;
+  std::uint8_t n_ext;
+  std::uint16_t unused;
+  std::uint64_t tag;
+  std::uint32_t n_pay;
+  std::uint32_t body_at;  // offset in the byte ring; kNoBody: the body follows ext in room
+  char room[kRoom];
+};
+static_assert(sizeof(RingSlot) == 128);
+
+// In shared memory, zero at the start, followed by n_body_bytes.
+struct RingMemory {
+  static constexpr std::uint32_t kSlots = 64;
+
+  // Low half: frames read; high half: body bytes given back (both modulo 2^32).
+  alignas(128) std::atomic<std::uint64_t> acknowledged;
+  alignas(128) RingSlot slots[kSlots];
+
+  std::byte* body() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+
+// Sizes of every ring in a job on one host. n_body_bytes is a power of two, at least 4 frames.
+struct RingShape {
+  std::uint32_t max_pay = 32 << 10;
+  std::uint32_t n_body_bytes = 128 << 10;
+
+  std::size_t n_bytes() const { return sizeof(RingMemory) + n_body_bytes; }
+  bool operator==(const RingShape&) const = default;
+};
+
+class RingWriter {
+ public:
+  RingWriter() = default;
+  RingWriter(RingMemory* memory, RingShape shape) : memory_(memory), shape_(shape) {}
+
+  // False: no room until the reader acknowledges.
+  bool write(const Frame& frame) {
+    const bool in_slot = frame.n_ext + frame.n_pay <= RingSlot::kRoom;
+    if (!has_room(in_slot ? 0 : frame.n_pay)) [[unlikely]]
+      return false;
+    RingSlot& slot = memory_->slots[next_ % RingMemory::kSlots];
+    if (frame.n_ext != 0) std::memcpy(slot.room, frame.ext, frame.n_ext);
+    if (in_slot) {
+      slot.body_at = RingSlot::kNoBody;
+      if (frame.n_pay != 0) std::memcpy(slot.room + frame.n_ext, frame.pay, frame.n_pay);
+    } else {
+      const std::uint32_t at = body_start(frame.n_pay) % shape_.n_body_bytes;
+      slot.body_at = at;
+      std::memcpy(memory_->body() + at, frame.pay, frame.n_pay);
+      body_next_ = body_start(frame.n_pay) + body_room(frame.n_pay);
+    }
+    slot.type = frame.type;
+    slot.n_ext = static_cast<std::uint8_t>(frame.n_ext);
+    slot.tag = frame.tag;
+    slot.n_pay = frame.n_pay;
+    slot.sequence.store(++next_, std::memory_order_release);
+    return true;
+  }
+
+  bool drained() {
+    refresh();
+    return frames_read_ == next_;
+  }
+
+ private:
+  static std::uint32_t body_room(std::uint32_t n) { return (n + 63) & ~std::uint32_t{63}; }
+  // Where the next body of n bytes begins: bodies do not wrap.
+  std::uint32_t body_start(std::uint32_t n) const {
+    const std::uint32_t at = body_next_ % shape_.n_body_bytes;
+    return at + body_room(n) <= shape_.n_body_bytes ? body_next_
+                                                    : body_next_ + (shape_.n_body_bytes - at);
+  }
+  bool fits(std::uint32_t n_pay) const {
+    return next_ - frames_read_ < RingMemory::kSlots &&
+           (n_pay == 0 ||
+            body_start(n_pay) + body_room(n_pay) - body_freed_ <= shape_.n_body_bytes);
+  }
+  void refresh() {
+    const std::uint64_t word = memory_->acknowledged.load(std::memory_order_acquire);
+    frames_read_ = static_cast<std::uint32_t>(word);
+    body_freed_ = static_cast<std::uint32_t>(word >> 32);
+  }
+  bool has_room(std::uint32_t n_pay) {
+    if (fits(n_pay)) [[likely]]
+      return true;
+    refresh();
+    return fits(n_pay);
+  }
+
+  RingMemory* memory_ = nullptr;
+  RingShape shape_;
+  std::uint32_t next_ = 0;         // frames written
+  std::uint32_t frames_read_ = 0;  // as last seen
+  std::uint32_t body_next_ = 0;    // body bytes written, gaps at the end included
+  std::uint32_t body_freed_ = 0;   // as last seen
+};
+
+class RingReader {
+ public:
+  enum class Seen { kNothing, kFrame, kBroken };
+
+  RingReader() = default;
+  RingReader(RingMemory* memory, RingShape shape) : memory_(memory), shape_(shape) {}
+
+  bool has_frame() const {
+    return memory_->slots[next_ % RingMemory::kSlots].sequence.load(std::memory_order_acquire) ==
+           next_ + 1;
+  }
+  // The next frame, as a view into shared memory; release() it afterwards. A peer that breaks the
+  // layout is reported, never followed.
+  Seen look(FrameView& view) {
+    if (!has_frame()) return Seen::kNothing;
+    const RingSlot& slot = memory_->slots[next_ % RingMemory::kSlots];
+    view.type = slot.type;
+    view.tag = slot.tag;
+    view.ext = slot.room;
+    view.n_ext = slot.n_ext;
+    view.n_pay = slot.n_pay;
+    const std::uint32_t at = slot.body_at;
+    if (at == RingSlot::kNoBody) {
+      body_end_ = body_next_;
+      view.pay = slot.room + view.n_ext;
+      return view.n_ext + std::uint64_t{view.n_pay} <= RingSlot::kRoom ? Seen::kFrame
+                                                                       : Seen::kBroken;
+    }
+    view.pay = reinterpret_cast<const char*>(memory_->body()) + at;
+    body_end_ = body_next_ - body_next_ % shape_.n_body_bytes + at + ((view.n_pay + 63) & ~63U);
+    if (at < body_next_ % shape_.n_body_bytes) body_end_ += shape_.n_body_bytes;
+    const bool sound = view.n_ext <= RingSlot::kRoom && view.n_pay <= shape_.max_pay &&
+                       std::uint64_t{at} + view.n_pay <= shape_.n_body_bytes;
+    return sound ? Seen::kFrame : Seen::kBroken;
+  }
+  // True: enough has come together that acknowledge() is due.
+  bool release() {
+    ++next_;
+    body_next_ = body_end_;
+    return next_ - frames_told_ >= kAckFrames || body_next_ - body_told_ >= shape_.n_body_bytes / 4;
+  }
+  // Tells the writer what is free; false if it knows already. Ring its bell afterwards.
+  bool acknowledge() {
+    if (frames_told_ == next_) return false;
+    frames_told_ = next_;
+    body_told_ = body_next_;
+    memory_->acknowledged.store(std::uint64_t{body_told_} << 32 | frames_told_,
+                                std::memory_order_release);
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t kAckFrames = 16;
+
+  RingMemory* memory_ = nullptr;
+  RingShape shape_;
+  std::uint32_t next_ = 0;         // frames read
+  std::uint32_t frames_told_ = 0;  // acknowledged
+  std::uint32_t body_next_ = 0;    // body bytes read
+  std::uint32_t body_end_ = 0;     // the same once the frame in view is released
+  std::uint32_t body_told_ = 0;
+};
+
+}  // namespace rlx
