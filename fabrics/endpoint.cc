@@ -61,8 +61,10 @@ Endpoint::Impl::Impl(const BootstrapFacts& facts, std::vector<std::unique_ptr<Wi
       cpus(CpuSet::of_this_thread()),
       wires(std::move(the_wires)),
       peers(facts.size) {
-  for (const auto& wire : wires)
+  for (const auto& wire : wires) {
+    spare.push_back(wire.get());
     if (shm == nullptr) shm = dynamic_cast<ShmWire*>(wire.get());
+  }
 }
 
 Endpoint::Endpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -130,7 +132,11 @@ void Endpoint::Impl::open_peer(int of, Wire* wire) {
   peer.wire = wire;
   peer.caps = wire->caps(of);
   peer.single_bytes = std::min(peer.caps.max_pay, peer.caps.eager_bytes);
-  if (std::find(polled.begin(), polled.end(), wire) == polled.end()) polled.push_back(wire);
+  use(wire);
+}
+
+void Endpoint::Impl::use(Wire* wire) {
+  if (std::erase(spare, wire) != 0) polled.push_back(wire);
 }
 
 // Another rank of this host, ourselves included: do we all have a core?

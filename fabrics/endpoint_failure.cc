@@ -106,6 +106,8 @@ void Endpoint::Impl::take_reports() {
 
 void Endpoint::Impl::check() {
   for (Wire* wire : polled) wire->check(*this);
+  for (std::size_t i = spare.size(); i-- > 0;)
+    if (spare[i]->progress(*this) > 0) use(spare[i]);
   const std::int64_t now = now_ns();
   const auto notice = [now](auto& op) {
     if (!op.done && op.noticed_ns == 0) op.noticed_ns = now;

@@ -153,6 +153,7 @@ struct Watch {
 struct Endpoint::Impl final : Sink, RequestOwner {
   Impl(const BootstrapFacts& facts, std::vector<std::unique_ptr<Wire>> wires);
   void open_peer(int rank, Wire* wire);
+  void use(Wire* wire);
   void count_local(std::string_view cores);
 
   // endpoint_send.cc
@@ -246,6 +247,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   double quota = cpu_quota();
   std::vector<std::unique_ptr<Wire>> wires;
   std::vector<Wire*> polled;  // those that reach somebody
+  std::vector<Wire*> spare;   // a peer that cannot use our choice may still come in over these
   std::unique_ptr<Waiter> waiter;
   ShmWire* shm = nullptr;
 

@@ -61,9 +61,10 @@ struct ShmWire::Impl {
     Link rank = -1;
     int slot = -1;
     pid_t pid = -1;
-    int pid_fd = -1;  // -1: a thread of this process
+    int pid_fd = -1;         // -1: a thread, or a process that ended before we came
+    bool is_thread = false;  // of this process
     int wake_fd = -1;
-    std::shared_ptr<Segment> area;
+    std::shared_ptr<Segment> area;  // null, like the bell, if it ended before we came
     Bell* bell = nullptr;
     RingWriter out;
     RingReader in;
@@ -74,7 +75,11 @@ struct ShmWire::Impl {
       close_fd(pid_fd);
       close_fd(wake_fd);
     }
-    bool is_thread() const { return pid_fd < 0; }
+    // True once the process is a zombie or gone.
+    bool has_ended() const {
+      pollfd fd{pid_fd, POLLIN, 0};
+      return !is_thread && (pid_fd < 0 || ::poll(&fd, 1, 0) > 0);
+    }
   };
 
   explicit Impl(const BootstrapFacts& facts);
@@ -84,13 +89,14 @@ struct ShmWire::Impl {
   }
   Status make_area();
   Result<std::unique_ptr<Peer>> reach(Link rank, const AreaAddress& theirs) const;
+  Status map_peer(Peer& peer, const AreaAddress& theirs) const;
   Status check_address(Link rank, const AreaAddress& theirs) const;
   Peer* peer(Link rank) const {
     return static_cast<std::size_t>(rank) < by_rank.size() ? by_rank[rank].get() : nullptr;
   }
   int read_frames(Peer& peer, Sink& sink, int at_most);
   void acknowledge(Peer& peer) {
-    if (peer.in.acknowledge()) peer.bell->ring(peer.wake_fd);
+    if (peer.in.acknowledge() && peer.bell != nullptr) peer.bell->ring(peer.wake_fd);
   }
   void drop(Peer& peer, Sink& sink, std::string why);
 
@@ -168,35 +174,39 @@ Result<std::unique_ptr<ShmWire::Impl::Peer>> ShmWire::Impl::reach(Link peer_rank
   peer->rank = peer_rank;
   peer->slot = theirs.slot;
   peer->pid = theirs.pid;
-  if (theirs.pid == address.pid) {
-    peer->wake_fd = fcntl(theirs.wake_fd, F_DUPFD_CLOEXEC, 0);
-  } else {
-    // Opened before the nonce is checked: what it refers to then is the process with that nonce.
+  peer->in = RingReader(ring_of(*area, layout, theirs.slot), layout.ring);
+  // Opened before the nonce is checked: what it refers to then is the process with that nonce.
+  if (theirs.pid != address.pid)
     peer->pid_fd = static_cast<int>(syscall(SYS_pidfd_open, theirs.pid, 0));
-    if (peer->pid_fd < 0)
-      return fail(Code::kUnreachable,
-                  fmt::format("process {} is gone or cannot be watched", theirs.pid));
-    RLX_TRY_ASSIGN(peer->wake_fd,
-                   open_of_process(theirs.pid, theirs.wake_fd, O_WRONLY | O_NONBLOCK));
-  }
-  RLX_TRY_ASSIGN(peer->area,
+  peer->is_thread = theirs.pid == address.pid;
+  const bool reaped = peer->pid_fd < 0 && !peer->is_thread && errno == ESRCH;
+  const Status mapped = reaped ? fail(Code::kUnreachable, "") : map_peer(*peer, theirs);
+  // A process that ended before we came: what it sent lies in our area, check() tells the rest.
+  if (!mapped && !reaped && !peer->has_ended()) return tl::unexpected(mapped.error());
+  return peer;
+}
+
+Status ShmWire::Impl::map_peer(Peer& peer, const AreaAddress& theirs) const {
+  Result<int> wake_fd = peer.is_thread
+                            ? fcntl(theirs.wake_fd, F_DUPFD_CLOEXEC, 0)
+                            : open_of_process(theirs.pid, theirs.wake_fd, O_WRONLY | O_NONBLOCK);
+  RLX_TRY_ASSIGN(peer.wake_fd, std::move(wake_fd));
+  RLX_TRY_ASSIGN(auto mapped,
                  Segment::attach(theirs.pid, theirs.fd, layout.n_bytes(), Segment::Pages::kSmall));
-  madvise(peer->area->data(), layout.n_huge_bytes(), MADV_HUGEPAGE);
-  AreaHeader& header = header_of(*peer->area);
+  AreaHeader& header = header_of(*mapped);
   if (header.magic != AreaHeader::kMagic || header.nonce != theirs.nonce)
     return fail(Code::kUnreachable, fmt::format("process {} is another one now", theirs.pid));
-  peer->bell = &header.bell;
-  peer->out = RingWriter(ring_of(*peer->area, layout, address.slot), layout.ring);
-  peer->in = RingReader(ring_of(*area, layout, theirs.slot), layout.ring);
-  peer->pool = PoolView(&header.pool, theirs.pid);
+  madvise(mapped->data(), layout.n_huge_bytes(), MADV_HUGEPAGE);
+  peer.bell = &header.bell;
+  peer.out = RingWriter(ring_of(*mapped, layout, address.slot), layout.ring);
+  peer.pool = PoolView(&header.pool, theirs.pid);
   std::uint64_t nonce = 0;
-  peer->reads_by_call =
-      peer->is_thread() ||
-      (read_process(theirs.pid, {theirs.base + offsetof(AreaHeader, nonce), sizeof nonce},
-                    &nonce) &&
-       nonce == theirs.nonce);
-  header.readable_by()[address.slot].store(peer->reads_by_call);
-  return peer;
+  const RemoteSpan probe{theirs.base + offsetof(AreaHeader, nonce), sizeof nonce};
+  peer.reads_by_call =
+      peer.is_thread || (read_process(theirs.pid, probe, &nonce) && nonce == theirs.nonce);
+  header.readable_by()[address.slot].store(peer.reads_by_call);
+  peer.area = std::move(mapped);
+  return {};
 }
 
 int ShmWire::Impl::read_frames(Peer& peer, Sink& sink, int at_most) {
@@ -235,7 +245,7 @@ std::string ShmWire::address() const { return impl_->address.text(); }
 Status ShmWire::connect(Link rank, std::string_view address) {
   RLX_TRY_ASSIGN(const AreaAddress theirs, AreaAddress::parse(address));
   RLX_TRY_ASSIGN(auto peer, impl_->reach(rank, theirs));
-  if (!peer->reads_by_call)
+  if (peer->area != nullptr && !peer->reads_by_call)
     log::info("rank {}: process_vm_readv is not allowed; large messages are copied twice", rank);
   impl_->live.push_back(peer.get());
   impl_->reached.insert(std::lower_bound(impl_->reached.begin(), impl_->reached.end(), rank), rank);
@@ -254,7 +264,8 @@ Caps ShmWire::caps(Link) const {
 
 Posted ShmWire::post(Link to, const Frame& frame) {
   Impl::Peer& peer = *impl_->by_rank[to];
-  if (!peer.out.write(frame)) return Posted::kFull;
+  if (peer.bell == nullptr || !peer.out.write(frame)) [[unlikely]]
+    return Posted::kFull;
   peer.bell->ring(peer.wake_fd);
   return Posted::kDone;
 }
@@ -270,16 +281,13 @@ int ShmWire::progress(Sink& sink) {
 
 void ShmWire::check(Sink& sink) {
   std::vector<pollfd> fds;
-  std::vector<Impl::Peer*> watched;
-  for (Impl::Peer* peer : impl_->live) {
-    if (peer->is_thread()) continue;
-    fds.push_back({peer->pid_fd, POLLIN, 0});
-    watched.push_back(peer);
-  }
-  if (fds.empty() || ::poll(fds.data(), fds.size(), 0) <= 0) return;
+  const std::vector<Impl::Peer*> watched = impl_->live;
+  // poll() skips negative descriptors: threads, and processes that had ended before we came.
+  for (const Impl::Peer* peer : watched) fds.push_back({peer->pid_fd, POLLIN, 0});
+  if (::poll(fds.data(), fds.size(), 0) < 0) return;
   for (std::size_t i = 0; i < fds.size(); ++i) {
-    if (fds[i].revents == 0) continue;
     Impl::Peer& peer = *watched[i];
+    if (fds[i].revents == 0 && (peer.pid_fd >= 0 || peer.is_thread)) continue;
     while (impl_->read_frames(peer, sink, kFramesPerLook) > 0) {
     }
     if (std::find(impl_->live.begin(), impl_->live.end(), &peer) != impl_->live.end())
@@ -290,14 +298,14 @@ void ShmWire::check(Sink& sink) {
 bool ShmWire::offers(Link to, const void* data, std::uint64_t n_bytes) const {
   if (n_bytes < kReadPoolFrom) return false;
   const Impl::Peer& peer = *impl_->by_rank[to];
-  if (peer.is_thread() || impl_->pool.contains(data, n_bytes)) return true;
+  if (peer.is_thread || impl_->pool.contains(data, n_bytes)) return true;
   return n_bytes >= kReadOtherFrom && header_of(*impl_->area).readable_by()[peer.slot].load();
 }
 
 Status ShmWire::read(Link from_rank, RemoteSpan from, void* to) {
   Impl::Peer& peer = *impl_->by_rank[from_rank];
   const void* here =
-      peer.is_thread() ? reinterpret_cast<const void*>(from.address) : peer.pool.pointer(from);
+      peer.is_thread ? reinterpret_cast<const void*>(from.address) : peer.pool.pointer(from);
   if (here == nullptr) return read_process(peer.pid, from, to);
   std::memcpy(to, here, from.n_bytes);
   return {};
@@ -327,7 +335,9 @@ std::span<const Link> ShmWire::ranks() const { return impl_->reached; }
 
 std::byte* ShmWire::region(Link rank, int channel) {
   const Impl::Peer* peer = impl_->peer(rank);
-  const Segment* area = rank == impl_->rank ? impl_->area.get() : peer ? peer->area.get() : nullptr;
+  const Segment* const area = rank == impl_->rank ? impl_->area.get()
+                              : peer != nullptr   ? peer->area.get()
+                                                  : nullptr;
   return area ? area->data() + impl_->layout.region_at(channel) : nullptr;
 }
 
@@ -341,7 +351,8 @@ std::byte* ShmWire::pool_pointer(Link rank, RemoteSpan from) {
 }
 
 void ShmWire::ring(Link rank) {
-  if (Impl::Peer* peer = impl_->peer(rank)) peer->bell->ring(peer->wake_fd);
+  const Impl::Peer* const peer = impl_->peer(rank);
+  if (peer != nullptr && peer->bell != nullptr) peer->bell->ring(peer->wake_fd);
 }
 
 void ShmWire::ring(std::span<const Link> ranks) {

@@ -9,21 +9,12 @@
 #include <algorithm>
 
 #include "fabrics/registry.h"
-#include "fabrics/tcp.h"
 #include "test/fabrics/wire_rank.h"
 
 using namespace rlx;
 using namespace rlx::test;
 
 namespace {
-
-std::span<const WireEntry> wire_table() {
-  static const WireEntry kTable[] = {
-      {"tcp", [](const BootstrapFacts& facts) -> Result<std::unique_ptr<Wire>> {
-         return TcpWire::create(facts);
-       }}};
-  return kTable;
-}
 
 using Body = void (*)(WireRank&);
 

@@ -1,10 +1,11 @@
+FABRICS_TEST_LIBS = libtestsupport.la libfabrics.la libbase.la $(TEST_LIBS)
+
 # Wires, tried without an endpoint above them.
 check_PROGRAMS += test/fabrics/test_wire_conformance
 test_fabrics_test_wire_conformance_SOURCES = test/fabrics/test_wire_conformance.cc test/fabrics/wire_rank.h
-test_fabrics_test_wire_conformance_LDADD = libfabricstcp.la libtestsupport.la libbase.la $(TEST_LIBS)
+test_fabrics_test_wire_conformance_LDADD = $(FABRICS_TEST_LIBS)
 
 # The endpoint above them.
-FABRICS_TEST_LIBS = libtestsupport.la libfabrics.la libbase.la $(TEST_LIBS)
 check_PROGRAMS += test/fabrics/test_endpoint
 test_fabrics_test_endpoint_SOURCES = test/fabrics/test_endpoint.cc test/fabrics/endpoint_world.h
 test_fabrics_test_endpoint_LDADD = $(FABRICS_TEST_LIBS)
