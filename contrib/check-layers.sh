@@ -3,6 +3,7 @@
 # also include pmix_glue.
 cd "${RLX_SRCDIR:-$(dirname "$0")/..}" || exit 1
 echo 1..1
+# shellcheck disable=SC2046
 bad=$(awk -F'[:"/ ]+' '
   FILENAME ~ /layers.txt$/ { if ($1 != "#" && NF) { known[$1] = 1; for (i = 2; i <= NF; i++) ok[$1, $i] = 1 } next }
   /^#include "[a-z_]+\// {

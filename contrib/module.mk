@@ -15,4 +15,18 @@ train_sources = contrib/examples/train/main.cc contrib/examples/train/trainer.cc
 train_state_sources = contrib/examples/train/checkpoint.cc contrib/examples/train/checkpoint.h \
   contrib/examples/train/model.cc contrib/examples/train/model.h contrib/examples/train/state.cc \
   contrib/examples/train/state.h
-EXTRA_DIST += $(train_sources) contrib/tools/rlx_info.cc contrib/fuzz
+EXTRA_DIST += contrib/tools/rlx_info.cc
+
+# What a user starts from: pkg-config and the examples with a Makefile of their own.
+pkgconfigdir = $(libdir)/pkgconfig
+nodist_pkgconfig_DATA = rlx.pc
+examplesdir = $(docdir)/examples
+dist_examples_DATA = contrib/examples/Makefile contrib/examples/hello.cc
+examplestraindir = $(examplesdir)/train
+dist_examplestrain_DATA = $(train_sources)
+
+# Scripts: the README's two commands and what CI adds.
+EXTRA_DIST += contrib/build contrib/run contrib/check contrib/fuzz contrib/check-style .clang-format .clang-tidy
+check-style:
+	cd $(srcdir) && contrib/check-style
+.PHONY: check-style
