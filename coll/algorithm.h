@@ -26,8 +26,9 @@ struct Model {
 
 // Sizes that algorithms cut their work into. All ranks must use the same.
 struct Params {
-  std::uint64_t segment_bytes = 1 << 20;  // staged and pipelined plans
-  std::uint64_t chunk_bytes = 64 << 10;   // claimed chunks
+  std::uint64_t message_bytes = 256 << 10;  // of pipelined messages
+  std::uint64_t segment_bytes = 1 << 20;    // of staged plans, at most kStageBytes
+  std::uint64_t chunk_bytes = 64 << 10;     // of claimed work
 };
 
 struct Algorithm {
@@ -41,8 +42,9 @@ struct Algorithm {
   Plan (*plan)(const Shape&, const Params&);
 };
 
-std::span<const Algorithm> algorithms();
+std::span<const Algorithm* const> algorithms();
 // nullptr if there is none of that name.
 const Algorithm* find_algorithm(Coll coll, std::string_view name);
+int index_of(const Algorithm* algorithm);  // in algorithms()
 
 }  // namespace rlx

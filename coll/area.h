@@ -16,7 +16,7 @@
 
 namespace rlx {
 
-inline constexpr std::size_t kLineBytes = 40;
+inline constexpr std::size_t kLineBytes = 48;
 inline constexpr std::size_t kSlotBytes = 32 << 10;
 inline constexpr std::size_t kStageBytes = 1 << 20;
 inline constexpr std::size_t kStageHalves = 2;
@@ -36,10 +36,11 @@ struct CallText {
 struct alignas(128) Line {
   std::atomic<std::uint64_t> stamp;  // number of the call
   std::uint64_t fingerprint;
-  std::uint64_t in_address;  // of pooled buffers in this rank's pool; 0: not pooled
   union {
-    std::uint64_t out_address;
     char payload[kLineBytes];
+    struct {  // of a plan with a branch: where pooled buffers are in this rank's pool, else 0
+      std::uint64_t in_address, out_address;
+    };
   };
   CallText text;
 };

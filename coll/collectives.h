@@ -22,7 +22,7 @@ struct Call {
   int root = 0;
   std::uint64_t count = 0;
   const void* in = nullptr;
-  void* out = nullptr;  // broadcast: in == out == data
+  void* out = nullptr;          // broadcast: in == out == data
   Blocks send = {}, recv = {};  // v forms, see coll/shape.h; read before start() returns
 };
 

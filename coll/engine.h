@@ -9,7 +9,8 @@
 // plans in shared memory run one after the other in call order.
 // Failure: a task whose communicator has lost a rank, or whose ranks made different calls, ends
 // with kPeerFailed or kMismatch, and its communicator is broken from then on: later calls fail at
-// once with the same words. So does a deadline.
+// once with the same words. So does a deadline. Messages that were half under way may still read
+// or write the buffers of the failed call until their peer is done with them.
 // Thread: one at a time.
 #pragma once
 
@@ -49,15 +50,19 @@ struct Channel {
   std::vector<Task*> waiting;      // shared plans behind the running one, first is next
   Task* running = nullptr;         // the shared plan under way
   std::vector<CallText> recent;    // ring of the last calls by number, for reports
+  int n_pending = 0;               // tasks started and not done
+  bool any_report = false;
+  std::vector<CallText> reported;  // by rank: the newest call it says it waits in; number 0: none
   Status broken;                   // why every later collective fails
 
-  explicit Channel(Group g) : group(std::move(g)) {}
+  explicit Channel(Group g) : group(std::move(g)), reported(group.world.size()) {}
 };
 
 // One collective to run.
 struct Job {
   Channel* channel = nullptr;
-  std::shared_ptr<const Plan> plan;
+  const Plan* plan = nullptr;         // lives until the task is done
+  std::shared_ptr<const Plan> owned;  // instead of `plan`: made for this call alone
   const void* in = nullptr;
   void* out = nullptr;
   std::uint64_t in_bytes = 0, out_bytes = 0;  // of pooled buffers, as peers may reach them
@@ -73,13 +78,18 @@ class Engine final : public RequestOwner {
 
   // Starts a collective; it is done when the request says so, then release() it.
   // The request's text names operation, number and communicator if it failed.
-  Request* start(Job job);
-  // Until the request is done; its status. After the deadline the request is done too (a message
-  // is cancelled, a collective fails and breaks its channel): kTimeout names who is missing.
+  Request* start(const Job& job);
+  // Until the request (of any kind) is done; its status. After the deadline kTimeout: a collective
+  // is done then too, the text names who is missing and its channel is broken; a message is still
+  // pending (Endpoint::describe).
   Status wait(Request* request, Deadline deadline);
   // Starts and waits: what a blocking collective does.
   Status run(const Job& job, Deadline deadline);
   void release(Request* request) override;
+
+  // Channels that may get reports of mismatched calls; they outlive their tasks.
+  void add(Channel* channel);
+  void remove(Channel* channel);
 
   // One sweep; true if anything moved.
   bool progress();
@@ -100,6 +110,18 @@ class Engine final : public RequestOwner {
 
  private:
   struct Impl;
+  Task* make_task(const Job& job);
+  void begin(Task& task);
+  bool step(Task& task);
+  void end(Task& task);
+  void end(Task& task, const Error& why);
+  void fail(Task& task);
+  void break_channel(Channel& channel, const Error& why);
+  std::string early_clash(const Channel& channel, const CallText& call) const;
+  std::string describe_mismatch(const Task& task);
+  void look_around();
+  void read_reports();
+
   Links& links_;
   std::unique_ptr<Impl> impl_;
 };

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -26,10 +27,14 @@ class Links {
   virtual Request* isend(int to, std::uint64_t tag, const void* data, std::uint64_t n_bytes) = 0;
   virtual Request* irecv(int from, std::uint64_t tag, std::uint64_t mask, void* data,
                          std::uint64_t n_bytes) = 0;
+  // A receive that has matched nothing completes with kCancelled; false if it is too late.
+  virtual bool cancel(Request* request) = 0;
   virtual bool poll() = 0;
   virtual const Error* failed(int rank) = 0;
   virtual std::string host_of(int rank) = 0;
-  // Takes a message with this tag (under the mask) from anyone, if one has arrived.
+  // A short message that nobody waits for, and taking one with this tag (under the mask) from
+  // anyone, if one has arrived.
+  virtual void tell(int to, std::uint64_t tag, std::string_view bytes) = 0;
   struct Message {
     int source = -1;
     std::uint64_t tag = 0;

@@ -1,5 +1,21 @@
-# Sources of coll/.
-EXTRA_DIST += coll/shape.h coll/plan.h coll/area.h coll/links.h coll/engine.h coll/algorithm.h coll/select.h coll/collectives.h
+# Sources of coll/: plans, the engine, algorithms and selection (libcoll.la).
+noinst_LTLIBRARIES += libcoll.la
+libcoll_la_SOURCES = \
+  coll/shape.h coll/shape.cc coll/plan.h coll/plan.cc coll/area.h \
+  coll/links.h coll/links.cc coll/engine.h coll/engine.cc coll/task.h coll/task.cc \
+  coll/trouble.h coll/trouble.cc coll/collectives.h coll/collectives.cc \
+  coll/simulate.h coll/simulate.cc coll/check_plan.cc \
+  coll/algorithm.h coll/algorithms.h coll/registry.cc coll/select.h coll/select.cc coll/rules.cc \
+  coll/pattern.h coll/tree.h coll/tree.cc coll/leaves.h coll/leaves.cc coll/shared.h coll/shared.cc \
+  coll/barrier_dissemination.cc coll/barrier_lines.cc \
+  coll/broadcast_binomial.cc coll/broadcast_chain.cc coll/broadcast_shared.cc \
+  coll/reduce_binomial.cc coll/reduce_direct.cc coll/reduce_shared.cc \
+  coll/all_reduce_one_shot.cc coll/all_reduce_recursive_doubling.cc coll/all_reduce_direct.cc \
+  coll/all_reduce_ring.cc coll/all_reduce_lines.cc coll/all_reduce_slots.cc \
+  coll/all_reduce_staged.cc coll/all_reduce_shared.cc \
+  coll/all_gather_direct.cc coll/all_gather_shared.cc coll/reduce_scatter_direct.cc \
+  coll/all_to_all_pairwise.cc coll/all_to_all_shared.cc coll/gather_linear.cc coll/scatter_linear.cc
+libcoll_la_CXXFLAGS = $(AM_CXXFLAGS) -O2
 
 # The C interface joins the build with the engine (librlx.la).
 EXTRA_DIST += coll/api.h coll/api.cc coll/api_message.cc coll/api_collective.cc coll/api_exact.cc \

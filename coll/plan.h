@@ -46,7 +46,8 @@ enum class Do : std::uint8_t {
   recv,            // n bytes from `peer` into dst[0]
   arrive,          // show this rank's line: fingerprint, addresses, and src[0] (n bytes) if given
   await_arrivals,  // until every rank's line of this call is there and says the same call
-  branch,          // go to step n unless every rank's buffers are pooled
+  unless_pooled,   // go to step n unless the buffers of `peer` (-1: of every rank) are pooled
+  if_any_pooled,   // go to step n if the buffers of any rank are pooled
   signal,          // this rank has reached `round` (1, 2, ...) of the call
   await_all,       // until every rank has signalled `round`
   await_one,       // until `peer` has signalled `round`
@@ -75,7 +76,8 @@ struct Plan {
   std::uint64_t tmp_bytes = 0;
   bool chain = false;
   bool shared = false;  // uses lines, slots, signals: one such plan at a time on a communicator
-  std::uint32_t n_claims = 0;
+  bool has_claims = false;
+  bool offers = false;  // has a branch: arriving shows the addresses of pooled buffers
 
   Dtype dtype = Dtype::u8;
   Op op = Op::sum;
@@ -103,8 +105,9 @@ class PlanBuilder {
   Id arrive();
   Id arrive(Ref payload, std::uint64_t n_bytes);
   Id await_arrivals();
-  Id branch_unless_pooled();  // its target is set by land()
-  void land(Id branch);       // the next step added is where `branch` goes
+  Id unless_pooled(int peer = -1);  // where these two go is set by land()
+  Id if_any_pooled();
+  void land(Id branch);  // the next step added is where it goes
   Id signal(std::uint32_t round);
   Id await_all(std::uint32_t round);
   Id await_one(int peer, std::uint32_t round);

@@ -22,3 +22,6 @@ test_kernels_test_reduce_SOURCES = test/kernels/test_reduce.cc test/kernels/orac
 test_kernels_test_reduce_LDADD = $(KERNELS_TEST_LIBS)
 test_kernels_test_convert_SOURCES = test/kernels/test_convert.cc test/kernels/oracle.h
 test_kernels_test_convert_LDADD = $(KERNELS_TEST_LIBS)
+check_PROGRAMS += test/coll/test_plans
+test_coll_test_plans_SOURCES = test/coll/test_plans.cc test/coll/oracle.h test/coll/oracle.cc
+test_coll_test_plans_LDADD = libcoll.la libkernels.la libbase.la $(TEST_LIBS)

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "coll/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "coll/task.h"
+#include "coll/trouble.h"
+
+namespace rlx {
+namespace {
+
+// Sweeps that move nothing before anyone looks at the clock.
+constexpr std::uint32_t kQuietSweeps = 64;
+// Tries before the first poll: a peer that is only a cache line away is worth a short look.
+constexpr int kBriskTries = 32;
+
+}  // namespace
+
+struct Engine::Impl {
+  std::vector<Task*> active;
+  std::vector<Task*> idle;  // kept for reuse
+  std::vector<std::unique_ptr<Task>> all;
+  std::vector<Channel*> channels;
+  std::vector<Request*> abandoned;  // messages of failed tasks that cannot be taken back
+  std::uint32_t quiet_sweeps = 0;
+  std::int64_t looked_at_ns = 0;
+};
+
+Engine::Engine(Links& links) : links_(links), impl_(std::make_unique<Impl>()) {}
+Engine::~Engine() = default;
+
+void Engine::add(Channel* channel) { impl_->channels.push_back(channel); }
+void Engine::remove(Channel* channel) { std::erase(impl_->channels, channel); }
+
+// --- starting --------------------------------------------------------------------------------
+
+Task* Engine::make_task(const Job& job) {
+  if (impl_->idle.empty()) {
+    impl_->all.push_back(std::make_unique<Task>());
+    impl_->all.back()->owner = this;
+    impl_->idle.push_back(impl_->all.back().get());
+  }
+  Task* task = impl_->idle.back();
+  impl_->idle.pop_back();
+  Channel& channel = *job.channel;
+  task->bind(job, ++channel.calls);
+  task->shared_number = task->plan->shared ? ++channel.shared_calls : 0;
+  note_call(channel, task->call);
+  ++channel.n_pending;
+  return task;
+}
+
+Request* Engine::start(const Job& job) {
+  Task* task = make_task(job);
+  begin(*task);
+  if (!task->done) impl_->active.push_back(task);
+  return task;
+}
+
+// The first steps of a task, unless it has to wait for its turn.
+void Engine::begin(Task& task) {
+  Channel& channel = *task.channel;
+  if (!channel.broken) return end(task, channel.broken.error());
+  if (const std::string clash = early_clash(channel, task.call); !clash.empty())
+    return break_channel(channel, {Code::kMismatch, clash}), end(task, channel.broken.error());
+  if (task.plan->shared) {
+    if (channel.running != nullptr) {
+      channel.waiting.push_back(&task);
+      return;
+    }
+    channel.running = &task;
+  }
+  step(task);
+}
+
+// A report that came before this rank made the call.
+std::string Engine::early_clash(const Channel& channel, const CallText& call) const {
+  if (!channel.any_report) [[likely]]
+    return {};
+  for (int r = 0; r < channel.group.size(); ++r) {
+    const CallText& other = channel.reported[r];
+    if (other.number == call.number && !same_call(other, call))
+      return mismatch_text(channel, r, other, channel.group.rank, call);
+  }
+  return {};
+}
+
+// Advances a task that may run; true if anything moved.
+bool Engine::step(Task& task) {
+  if (task.plan->shared && task.channel->running != &task) return false;
+  const bool moved = task.advance(links_);
+  if (task.ended) {
+    if (task.error)
+      end(task);
+    else
+      fail(task);
+  } else if (moved) {
+    task.idle_since_ns = 0;
+  }
+  return moved;
+}
+
+// --- ending ----------------------------------------------------------------------------------
+
+void Engine::end(Task& task) {
+  task.finish();
+  Channel& channel = *task.channel;
+  --channel.n_pending;
+  if (channel.running != &task) return;
+  channel.running = nullptr;
+  if (channel.waiting.empty()) return;
+  channel.running = channel.waiting.front();
+  channel.waiting.erase(channel.waiting.begin());
+}
+
+void Engine::end(Task& task, const Error& why) {
+  for (const Task::InFlight& item : task.in_flight) {
+    links_.cancel(item.request);
+    if (item.request->done)
+      item.request->release();
+    else
+      impl_->abandoned.push_back(item.request);
+  }
+  task.in_flight.clear();
+  std::erase(task.channel->waiting, &task);
+  if (task.channel->running == &task) task.channel->running = nullptr;
+  --task.channel->n_pending;
+  task.ended = true;
+  task.finish(why.code, why.text);
+}
+
+// A task that ended with an error of its own.
+void Engine::fail(Task& task) {
+  Channel& channel = *task.channel;
+  Error why = task.error.error();
+  if (why.code == Code::kMismatch) {
+    send_report(channel, links_, task.call);
+    why.text = describe_mismatch(task);
+  } else {
+    why.text = fmt::format("{} on {}: {}", to_string(task.call), channel.group.name, why.text);
+  }
+  break_channel(channel, why);
+  if (!task.done) end(task, channel.broken.error());
+}
+
+// Fails everything under way on the channel, and all that comes later.
+void Engine::break_channel(Channel& channel, const Error& why) {
+  if (channel.broken) channel.broken = rlx::fail(why.code, why.text);
+  for (Task* task : impl_->active)
+    if (task->channel == &channel && !task->done) end(*task, channel.broken.error());
+  if (channel.running != nullptr) end(*channel.running, channel.broken.error());
+}
+
+std::string Engine::describe_mismatch(const Task& task) {
+  Channel& channel = *task.channel;
+  const int rank = task.mismatched_with;
+  if (task.shared_number != 0) {
+    const CallText& theirs = channel.group.areas[rank]->line[task.shared_number & 1].text;
+    return mismatch_text(channel, rank, theirs, channel.group.rank, task.call);
+  }
+  // A message showed it, but carries no words. The peer answers our report with its own call.
+  const auto reported = [&] { return channel.reported[rank].number >= task.call.number; };
+  const Deadline deadline = Deadline::after_ms(1000);
+  while (!reported() && !deadline.passed() && links_.failed(channel.group.world[rank]) == nullptr) {
+    links_.poll();
+    read_reports();
+  }
+  if (reported())
+    return mismatch_text(channel, rank, channel.reported[rank], channel.group.rank, task.call);
+  return fmt::format("{}: rank {} called something else while rank {} called {}",
+                     channel.group.name, rank, channel.group.rank, to_string(task.call));
+}
+
+// --- waiting ---------------------------------------------------------------------------------
+
+Status Engine::run(const Job& job, Deadline deadline) {
+  Task* task = make_task(job);
+  begin(*task);
+  for (int i = 0; i < kBriskTries && !task->done; ++i) step(*task);
+  Status status;
+  if (!task->done) {
+    impl_->active.push_back(task);
+    status = wait(task, deadline);
+  } else {
+    status = task->status();
+  }
+  release(task);
+  return status;
+}
+
+Status Engine::wait(Request* request, Deadline deadline) {
+  const std::int64_t began_ns = deadline.is_never() ? 0 : now_ns();
+  const Status waited = until([request] { return request->done; }, deadline);
+  if (waited || request->done) return request->status();
+  if (waited.error().code != Code::kTimeout || request->kind != Request::Kind::kCollective)
+    return waited;
+  auto& task = static_cast<Task&>(*request);
+  const std::string text = fmt::format("{} on {} did not end within {} ms; {}",
+                                       to_string(task.call), task.channel->group.name,
+                                       (now_ns() - began_ns) / 1000000, missing_text(task, links_));
+  break_channel(*task.channel, {Code::kTimeout, text});
+  if (!task.done) end(task, task.channel->broken.error());
+  return request->status();
+}
+
+void Engine::release(Request* request) {
+  auto* task = static_cast<Task*>(request);
+  std::erase(impl_->active, task);
+  task->plan_owned.reset();
+  impl_->idle.push_back(task);
+}
+
+bool Engine::progress() {
+  bool moved = false;
+  auto& active = impl_->active;
+  for (std::size_t i = 0; i < active.size(); ++i)
+    if (!active[i]->done) moved |= step(*active[i]);
+  std::erase_if(active, [](const Task* task) { return task->done; });
+  moved |= links_.poll();
+  if (moved)
+    impl_->quiet_sweeps = 0;
+  else if (++impl_->quiet_sweeps >= kQuietSweeps)
+    look_around();
+  return moved;
+}
+
+// Nothing has moved for a while: is somebody dead, or does somebody wait in another call?
+void Engine::look_around() {
+  const std::int64_t now = now_ns();
+  if (now - impl_->looked_at_ns < kLookAfterNs) return;
+  impl_->looked_at_ns = now;
+  std::erase_if(impl_->abandoned, [](Request* request) {
+    if (request->done) request->release();
+    return request->done;
+  });
+  read_reports();
+  const std::vector<Task*> tasks = impl_->active;
+  for (Task* task : tasks) {
+    if (task->done || step(*task)) continue;
+    Channel& channel = *task->channel;
+    for (int r = 0; r < channel.group.size(); ++r) {
+      const Error* dead = links_.failed(channel.group.world[r]);
+      if (dead == nullptr || task->done) continue;
+      break_channel(channel, {dead->code, fmt::format("{} on {}: {}", to_string(task->call),
+                                                      channel.group.name, dead->text)});
+    }
+    if (task->done) continue;
+    if (task->idle_since_ns == 0) task->idle_since_ns = now;
+    if (!task->reported && now - task->idle_since_ns >= kReportAfterNs) {
+      task->reported = true;
+      send_report(channel, links_, task->call);
+    }
+  }
+}
+
+void Engine::read_reports() {
+  while (auto message = links_.take(kReportTag, kReportMask)) {
+    const std::uint32_t context = message->tag >> 32 & 0xffff;
+    CallText call;
+    if (message->bytes.size() != sizeof(call)) continue;
+    std::memcpy(&call, message->bytes.data(), sizeof(call));
+    for (Channel* channel : impl_->channels) {
+      if (channel->group.context != context) continue;
+      const auto& world = channel->group.world;
+      const auto at = std::find(world.begin(), world.end(), message->source);
+      if (at == world.end()) continue;
+      channel->any_report = true;
+      const std::string clash = take_report(*channel, static_cast<int>(at - world.begin()), call);
+      if (clash.empty() || !channel->broken) continue;
+      send_report(*channel, links_, recent_call(*channel, call.number));
+      break_channel(*channel, {Code::kMismatch, clash});
+    }
+  }
+}
+
+}  // namespace rlx
