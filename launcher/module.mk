@@ -1,1 +1,19 @@
-# Sources of launcher/.
+# Sources of launcher/: liblauncher.la holds all but main, for the tests.
+noinst_LTLIBRARIES += liblauncher.la
+liblauncher_la_SOURCES = \
+  launcher/command_line.h launcher/command_line.cc launcher/option_table.h launcher/option_table.cc \
+  launcher/option_values.h launcher/option_values.cc launcher/help.h launcher/help.cc \
+  launcher/hosts.h launcher/hosts.cc launcher/map.h launcher/map.cc launcher/plan.h launcher/plan.cc \
+  launcher/environment.h launcher/environment.cc launcher/lines.h launcher/lines.cc \
+  launcher/terminal.h launcher/terminal.cc launcher/writer.h launcher/writer.cc \
+  launcher/output.h launcher/output.cc launcher/stdin_source.h launcher/stdin_source.cc \
+  launcher/outcome.h launcher/outcome.cc launcher/head.h launcher/head.cc launcher/loop.h launcher/loop.cc \
+  launcher/fd.h launcher/node.h launcher/local_node.h launcher/local_node.cc launcher/local_node_end.cc \
+  launcher/rank_stream.h launcher/rank_stream.cc launcher/rank_files.h launcher/rank_files.cc \
+  launcher/process.h launcher/process.cc launcher/process_list.cc launcher/guard.h launcher/guard.cc \
+  launcher/scratch.h launcher/scratch.cc
+liblauncher_la_LIBADD = libpmix_server.la libtopology.la libbase.la $(LIBEVENT_LIBS) $(HWLOC_LIBS) $(FMT_LIBS)
+
+bin_PROGRAMS += rlxrun
+rlxrun_SOURCES = launcher/main.cc
+rlxrun_LDADD = liblauncher.la

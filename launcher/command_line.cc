@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/command_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/knobs.h"
+#include "launcher/option_table.h"
+
+namespace rlx::launcher {
+namespace {
+
+const Option* find_option(std::string_view name) {
+  for (const auto& option : options())
+    for (const auto& spelling : spellings(option))
+      if (spelling == name) return &option;
+  return nullptr;
+}
+
+std::string nearest_option(std::string_view name) {
+  std::vector<std::string> known;
+  for (const auto& option : options())
+    for (const auto& spelling : spellings(option)) known.push_back(spelling);
+  return nearest_word(name, known);
+}
+
+// Reads the words of one app after another.
+class Parser {
+ public:
+  explicit Parser(const std::vector<std::string>& words) : words_(words) {}
+
+  Result<CommandLine> parse() {
+    do {
+      line_.apps.emplace_back();
+      RLX_TRY(parse_options());
+      if (line_.action != Action::kRun) return std::move(line_);
+      RLX_TRY(parse_program());
+    } while (next_ < words_.size());
+    return std::move(line_);
+  }
+
+ private:
+  Status parse_options() {
+    while (next_ < words_.size() && words_[next_].size() > 1 && words_[next_][0] == '-') {
+      if (words_[next_] == "--") {
+        ++next_;
+        return {};
+      }
+      RLX_TRY(parse_option());
+      if (line_.action != Action::kRun) return {};
+    }
+    return {};
+  }
+
+  Status parse_option() {
+    const std::size_t at = next_++;
+    std::string name = words_[at];
+    std::vector<std::string> arguments;
+    const Option* option = find_option(name);
+    const auto equals = name.find('=');
+    if (!option && name.starts_with("--") && equals != std::string::npos) {
+      arguments.push_back(name.substr(equals + 1));
+      name.resize(equals);
+      option = find_option(name);
+      if (option && option->argument.empty())
+        return fail(Code::kInvalid, fmt::format("option {} takes no value", name));
+    }
+    if (!option) return unknown(name, at);
+    if (line_.apps.size() > 1 && !option->per_app)
+      return fail(
+          Code::kInvalid,
+          fmt::format("option {} is for the whole job: it goes before the first program", name));
+    while (arguments.size() < argument_count(*option)) {
+      if (next_ == words_.size() || words_[next_] == ":")
+        return fail(Code::kInvalid, fmt::format("option {} needs {}", name, option->argument));
+      arguments.push_back(words_[next_++]);
+    }
+    if (option->sentence == "ignored") note_ignored(at);
+    if (auto status = option->apply(line_, line_.apps.back(), arguments); !status)
+      return fail(status.error().code, fmt::format("option {}: {}", name, status.error().text));
+    return {};
+  }
+
+  Status parse_program() {
+    auto& argv = line_.apps.back().argv;
+    while (next_ < words_.size() && words_[next_] != ":") argv.push_back(words_[next_++]);
+    const bool more = next_ < words_.size();
+    if (more) ++next_;
+    const bool colon_at_end = more && next_ == words_.size();
+    if (!argv.empty() && !argv[0].empty() && !colon_at_end) return {};
+    if (!argv.empty() && argv[0].empty())
+      return fail(Code::kInvalid, "the program's name is empty");
+    if (line_.apps.size() == 1 && !more)
+      return fail(Code::kInvalid, "no program to run: rlxrun [options] program [arguments]");
+    return fail(Code::kInvalid, "a program is missing beside ':'");
+  }
+
+  Status unknown(const std::string& name, std::size_t at) const {
+    const std::string near = nearest_option(name);
+    return fail(Code::kInvalid,
+                fmt::format("unknown option '{}' (word {}, before the program){}", name, at + 1,
+                            near.empty() ? "" : ", did you mean " + near + "?"));
+  }
+
+  void note_ignored(std::size_t at) {
+    std::string typed;
+    for (; at < next_; ++at) typed += (typed.empty() ? "" : " ") + words_[at];
+    line_.ignored.push_back(std::move(typed));
+  }
+
+  const std::vector<std::string>& words_;
+  std::size_t next_ = 0;
+  CommandLine line_;
+};
+
+}  // namespace
+
+Result<CommandLine> parse_command_line(const std::vector<std::string>& words) {
+  return Parser(words).parse();
+}
+
+}  // namespace rlx::launcher

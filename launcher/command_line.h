@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a user asked for, as plain data, and how a command line becomes it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/topology.h"
+
+namespace rlx::launcher {
+
+// One -x: set NAME to value, make sure that all names that match a pattern are passed, or remove
+// them.
+struct EnvironmentEdit {
+  enum class Kind { kSet, kPass, kUnset } kind = Kind::kPass;
+  std::string pattern;  // a name; may hold * ? [..] for kPass and kUnset
+  std::string value;
+};
+
+// One program of the job; several make an MPMD job.
+struct AppLine {
+  int n_ranks = 0;  // 0: not said
+  std::vector<std::string> argv;
+  std::string wdir;   // "": where rlxrun was started
+  std::string hosts;  // as typed, by comma
+  std::vector<EnvironmentEdit> environment;
+};
+
+enum class MapBy { kSlot, kNode, kObject, kPerObject };
+enum class RankBy { kSlot, kFill };
+enum class BindTo { kSlice, kNone, kThread, kCore, kL3, kNuma, kPackage };
+
+struct MapOptions {
+  MapBy by = MapBy::kSlot;
+  Locality object = Locality::kNode;  // of kObject and kPerObject
+  int per_object = 0;                 // N of ppr:N:object
+  int cores_per_rank = 0;             // pe=N, 0: not said
+  RankBy rank_by = RankBy::kSlot;
+  BindTo bind = BindTo::kSlice;
+  CpuSet only;             // --cpu-list; empty: all
+  int ranks_per_node = 0;  // 0: not said
+  bool oversubscribe = false;
+};
+
+enum class Tag { kNone, kRank, kHost, kFull };
+
+inline constexpr int kStdinAll = -1;
+inline constexpr int kStdinNone = -2;
+
+struct OutputOptions {
+  Tag tag = Tag::kNone;
+  bool timestamp = false;
+  std::string directory;  // of --output-dir, "": none
+  bool tee = false;
+  bool merge_stderr = false;
+};
+
+struct EndOptions {
+  double timeout_s = 0;  // 0: none
+  double kill_grace_s = 0.5;
+  double term_grace_s = 2;
+  bool keep_going = false;
+};
+
+enum class Action { kRun, kHelp, kVersion, kMan, kCompletion };
+
+struct CommandLine {
+  Action action = Action::kRun;
+  std::vector<AppLine> apps;
+  MapOptions map;
+  OutputOptions output;
+  EndOptions end;
+  int stdin_to = 0;  // rank, kStdinAll or kStdinNone
+  std::string topology_file;
+  bool report_bindings = false;
+  bool dry_run = false;
+  bool show_map = false, show_allocation = false, show_topology = false;
+  int verbosity = 1;                 // 0: -q, 2: -v
+  std::vector<std::string> ignored;  // options of other launchers, as typed
+};
+
+// `words` is argv without the program's own name. An error says which word is wrong, what was
+// wanted and, for a misspelt option, the nearest one.
+Result<CommandLine> parse_command_line(const std::vector<std::string>& words);
+
+}  // namespace rlx::launcher

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/environment.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace rlx::launcher {
+namespace {
+
+bool is_entry_of(std::string_view entry, std::string_view name) {
+  return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
+}
+
+bool matches(const std::string& pattern, const std::string& entry) {
+  return fnmatch(pattern.c_str(), entry.substr(0, entry.find('=')).c_str(), 0) == 0;
+}
+
+}  // namespace
+
+Environment Environment::of_this_process() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; entry && *entry; ++entry) entries.emplace_back(*entry);
+  return Environment(std::move(entries));
+}
+
+std::optional<std::string> Environment::get(std::string_view name) const {
+  for (const auto& entry : entries_)
+    if (is_entry_of(entry, name)) return entry.substr(name.size() + 1);
+  return std::nullopt;
+}
+
+void Environment::set(std::string_view name, std::string_view value) {
+  std::string entry = fmt::format("{}={}", name, value);
+  for (auto& existing : entries_)
+    if (is_entry_of(existing, name)) {
+      existing = std::move(entry);
+      return;
+    }
+  entries_.push_back(std::move(entry));
+}
+
+void Environment::set_default(std::string_view name, std::string_view value) {
+  if (!get(name)) set(name, value);
+}
+
+void Environment::unset(std::string_view pattern) {
+  const std::string text(pattern);
+  std::erase_if(entries_, [&](const std::string& entry) { return matches(text, entry); });
+}
+
+std::vector<std::string> Environment::matching(const std::string& pattern) const {
+  std::vector<std::string> names;
+  for (const auto& entry : entries_)
+    if (matches(pattern, entry)) names.push_back(entry.substr(0, entry.find('=')));
+  return names;
+}
+
+std::vector<std::string> apply_edits(Environment& environment,
+                                     const std::vector<EnvironmentEdit>& edits) {
+  std::vector<std::string> missing;
+  for (const auto& edit : edits) switch (edit.kind) {
+      case EnvironmentEdit::Kind::kSet:
+        environment.set(edit.pattern, edit.value);
+        break;
+      case EnvironmentEdit::Kind::kUnset:
+        environment.unset(edit.pattern);
+        break;
+      case EnvironmentEdit::Kind::kPass:
+        if (environment.matching(edit.pattern).empty()) missing.push_back(edit.pattern);
+        break;
+    }
+  return missing;
+}
+
+void add_rank_variables(Environment& environment, const RankFacts& facts) {
+  const struct {
+    const char* name;
+    std::uint32_t value;
+  } numbers[] = {{"RLX_RANK", facts.rank},
+                 {"RLX_SIZE", facts.size},
+                 {"RLX_LOCAL_RANK", facts.local_rank},
+                 {"RLX_LOCAL_SIZE", facts.local_size},
+                 {"RLX_NODE_RANK", facts.node},
+                 {"RLX_NNODES", facts.n_nodes},
+                 {"OMPI_COMM_WORLD_RANK", facts.rank},
+                 {"OMPI_COMM_WORLD_SIZE", facts.size},
+                 {"OMPI_COMM_WORLD_LOCAL_RANK", facts.local_rank},
+                 {"OMPI_COMM_WORLD_LOCAL_SIZE", facts.local_size},
+                 {"OMPI_COMM_WORLD_NODE_RANK", facts.local_rank},
+                 {"OMPI_UNIVERSE_SIZE", facts.universe_size},
+                 {"RANK", facts.rank},
+                 {"WORLD_SIZE", facts.size},
+                 {"LOCAL_RANK", facts.local_rank},
+                 {"LOCAL_WORLD_SIZE", facts.local_size},
+                 {"GROUP_RANK", facts.node}};
+  for (const auto& number : numbers) environment.set(number.name, std::to_string(number.value));
+  environment.set("RLX_JOBID", facts.job_id);
+  if (facts.threads > 0) environment.set_default("OMP_NUM_THREADS", std::to_string(facts.threads));
+}
+
+void add_master(Environment& environment, std::string_view address, int port) {
+  const bool nested = environment.get("RLX_JOBID").has_value();
+  if (nested) environment.unset("MASTER_ADDR");
+  if (nested) environment.unset("MASTER_PORT");
+  environment.set_default("MASTER_ADDR", address);
+  environment.set_default("MASTER_PORT", std::to_string(port));
+}
+
+}  // namespace rlx::launcher

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The environment a rank is started with, as data. The process's own environment is read once, at
+// start.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/command_line.h"
+
+namespace rlx::launcher {
+
+class Environment {
+ public:
+  Environment() = default;
+  explicit Environment(std::vector<std::string> entries) : entries_(std::move(entries)) {}
+  static Environment of_this_process();
+
+  std::optional<std::string> get(std::string_view name) const;
+  void set(std::string_view name, std::string_view value);
+  void set_default(std::string_view name, std::string_view value);
+  void unset(std::string_view pattern);
+  // Names that match a pattern with * ? [..].
+  std::vector<std::string> matching(const std::string& pattern) const;
+
+  const std::vector<std::string>& entries() const { return entries_; }
+  std::vector<std::string> take() && { return std::move(entries_); }
+
+ private:
+  std::vector<std::string> entries_;  // "NAME=value"
+};
+
+// Applies -x; returns the names that were to be passed but do not exist.
+std::vector<std::string> apply_edits(Environment& environment,
+                                     const std::vector<EnvironmentEdit>& edits);
+
+// Facts about one rank that programs and scripts look for.
+struct RankFacts {
+  std::uint32_t rank = 0, size = 1, local_rank = 0, local_size = 1, node = 0, n_nodes = 1;
+  std::uint32_t app = 0, app_rank = 0, app_size = 1, universe_size = 1;
+  std::string job_id;
+  int threads = 0;  // for OMP_NUM_THREADS; 0: leave it
+};
+void add_rank_variables(Environment& environment, const RankFacts& facts);
+// MASTER_ADDR and MASTER_PORT unless the user set them; those of an rlxrun around us are not the
+// user's.
+void add_master(Environment& environment, std::string_view address, int port);
+
+}  // namespace rlx::launcher

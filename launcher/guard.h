@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A small process that outlives a launcher killed with SIGKILL: it then ends what the launcher had
+// started and removes its files.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "launcher/fd.h"
+
+namespace rlx::launcher {
+
+class Guard {
+ public:
+  // Before any thread exists. Where no process can be had, there is no guard, and nothing else
+  // changes.
+  static Guard start();
+  Guard(Guard&&) = default;
+  Guard& operator=(Guard&&) = delete;
+  ~Guard();  // the launcher has cleaned up itself
+
+  void will_remove(const std::string& directory) const;
+  void started_session(pid_t leader) const;
+  // "NAME=value": marks processes of ours by their environment.
+  void marked_by(std::string_view entry) const;
+  // Not reported by waitpid(-1), and not counted among its children.
+  pid_t pid() const { return pid_; }
+
+ private:
+  Guard(pid_t pid, Fd pipe) : pid_(pid), pipe_(std::move(pipe)) {}
+  void tell(char what, std::string_view text) const;
+
+  pid_t pid_ = -1;
+  Fd pipe_;
+};
+
+}  // namespace rlx::launcher

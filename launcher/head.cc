@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/head.h"
+
+#include <fmt/format.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+
+namespace rlx::launcher {
+namespace {
+
+constexpr double kPatience =
+    1;  // for a reader of our output that does not read, once we were told to end
+
+}  // namespace
+
+Head::Head(Loop& loop, const HeadSetup& setup)
+    : loop_(loop),
+      line_(*setup.line),
+      own_environment_(*setup.own_environment),
+      plan_(*setup.plan),
+      output_(loop, *this),
+      signal_fd_(signalfd(-1, &setup.signals, SFD_CLOEXEC | SFD_NONBLOCK)) {
+  signal_watch_ = loop_.on_readable(signal_fd_.get(), [this] { on_signal(); });
+}
+Head::~Head() = default;
+
+void Head::note(const std::string& text) {
+  if (line_.verbosity > 0) output_.say(text);
+}
+void Head::error(const std::string& text) { output_.say(text); }
+
+void Head::run(JobSpec job) {
+  job_id_ = job.id;
+  output_spec_ = job.output;
+  if (line_.stdin_to >= 0) {
+    job.stdin_ranks = {static_cast<std::uint32_t>(line_.stdin_to)};
+    // A rank here may read our input itself, and then takes no more of it than it wants; but a
+    // terminal does not listen to another session.
+    job.inherit_stdin = !isatty(STDIN_FILENO);
+  } else if (line_.stdin_to == kStdinAll) {
+    job.stdin_ranks.resize(job.ranks.size());
+    std::iota(job.stdin_ranks.begin(), job.stdin_ranks.end(), 0u);
+  }
+  if (line_.end.timeout_s > 0)
+    time_limit_ = loop_.after(line_.end.timeout_s, [this] {
+      error(outcome_.timed_out(line_.end.timeout_s));
+      node_->report();
+      end(line_.end.kill_grace_s);
+    });
+  start(job);
+  if (!ending_) start_input(job);
+  loop_.run();
+}
+
+void Head::start(const JobSpec& spec) {
+  Job& job = jobs_[spec.number];
+  job.name = spec.name;
+  job.nodes = spec.nodes;
+  for (const auto& rank : spec.ranks) job.node_of.push_back(rank.node);
+  job.ranks.resize(spec.ranks.size());
+  node_->start(spec);
+}
+
+void Head::start_input(const JobSpec& job) {
+  if (job.stdin_ranks.empty() || job.inherit_stdin) return;
+  std::vector<RankId> readers;
+  for (const auto rank : job.stdin_ranks) readers.push_back({job.number, rank});
+  input_ = std::make_unique<StdinSource>(
+      loop_, readers,
+      [this](RankId rank, std::string bytes) { node_->input(rank, std::move(bytes)); },
+      [this](RankId rank) { node_->input_ended(rank); });
+}
+
+RankName Head::name_of(RankId id) const {
+  const auto job = jobs_.find(id.job);
+  if (job == jobs_.end() || id.rank >= job->second.ranks.size()) return {id, -1, "?"};
+  return {id, job->second.ranks[id.rank].pid, job->second.nodes[job->second.node_of[id.rank]]};
+}
+
+void Head::started(RankId id, pid_t pid, const std::string& text) {
+  Job& job = jobs_.at(id.job);
+  job.ranks[id.rank].pid = pid;
+  job.ranks[id.rank].started = true;
+  ++job.n_started;
+  if (!text.empty()) note(text);
+  if (line_.verbosity > 1) error(fmt::format("started {}", text_of(name_of(id))));
+  if (job.spawn_request != 0 && job.n_started == job.ranks.size())
+    node_->spawn_answer(std::exchange(job.spawn_request, 0), job.name);
+}
+
+void Head::not_started(std::uint32_t number, const StartProblem& problem) {
+  Job& job = jobs_.at(number);
+  if (job.spawn_request == 0) {
+    job.n_ended += job.ranks.size() - job.n_started;
+    return failed(outcome_.not_started(job.nodes[0], problem), line_.end.kill_grace_s);
+  }
+  // The rank that asked for it gets the error and decides itself.
+  node_->spawn_answer(std::exchange(job.spawn_request, 0), fail(Code::kInvalid, problem.text));
+  std::vector<RankId> already;
+  for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
+    if (job.ranks[rank].started)
+      already.push_back({number, rank});
+    else
+      ++job.n_ended;
+  }
+  node_->end_ranks(already, 0);
+}
+
+void Head::output(RankId rank, Stream stream, Text text) {
+  output_.write(rank, stream, std::move(text));
+}
+void Head::output_ended(RankId rank, Stream stream) { output_.ended(rank, stream); }
+void Head::written(RankId rank, Stream stream, std::size_t n_bytes) {
+  node_->output_taken(rank, stream, n_bytes);
+}
+
+void Head::output_failed(Stream stream, int error_number) {
+  if (stream == Stream::kStderr) return;  // there is nowhere left to say so
+  if (error_number == EPIPE || error_number == EIO)
+    outcome_.output_closed();
+  else
+    error(outcome_.other(fmt::format("cannot write standard output: {}", strerror(error_number))));
+  end(line_.end.kill_grace_s);
+}
+
+std::string Head::prefix_of(RankId id, Stream stream) const {
+  std::string prefix = line_.output.timestamp ? timestamp_now() : "";
+  if (line_.output.tag == Tag::kNone) return prefix;
+  const RankName name = name_of(id);
+  const std::size_t width = std::to_string(jobs_.at(0).ranks.size() - 1).size();
+  std::string who = fmt::format("{:>{}}", id.rank, width);
+  if (id.job != 0) who = fmt::format("{}.{}", id.job, who);
+  if (line_.output.tag != Tag::kRank) who += "@" + name.host;
+  if (line_.output.tag == Tag::kFull) who += fmt::format(":{}", name.pid);
+  return prefix + fmt::format("[{}]{} ", who, stream == Stream::kStderr ? "!" : "");
+}
+
+void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
+  Job& job = jobs_.at(id.job);
+  job.ranks[id.rank].ended = true;
+  ++job.n_ended;
+  const std::string text = ending_ ? "" : outcome_.rank_exited(name_of(id), wait_status, state);
+  if (!text.empty()) {
+    error(text);
+    if (!line_.end.keep_going) return end(line_.end.kill_grace_s);
+  }
+  if (all_ended() && !ending_) {
+    ending_ = true;
+    node_->finish(line_.end.kill_grace_s);
+  }
+}
+
+bool Head::all_ended() const {
+  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& entry) {
+    return entry.second.n_ended == entry.second.ranks.size();
+  });
+}
+
+void Head::aborted(RankId by, int status, const std::string& message,
+                   const std::vector<RankId>& victims) {
+  const std::string text = outcome_.rank_aborted(name_of(by), status, message);
+  if (victims.empty() || victims.size() == jobs_.at(by.job).ranks.size())
+    return failed(text, line_.end.kill_grace_s);
+  if (!text.empty()) error(text);
+  node_->end_ranks(victims, line_.end.kill_grace_s);
+}
+
+void Head::input_taken(RankId rank, std::size_t n_bytes, bool closed) {
+  if (input_) input_->taken(rank, n_bytes, closed);
+}
+
+void Head::reported(const std::vector<std::string>& lines) {
+  for (const auto& line : lines) error(line);
+}
+
+void Head::failed(const std::string& text, double grace_s) {
+  if (!text.empty()) error(text);
+  end(grace_s);
+}
+
+void Head::end(double grace_s) {
+  ending_ = true;
+  node_->end(grace_s);
+}
+
+void Head::spawn_wanted(RankId by, pmix::SpawnRequest request) {
+  (void)by;
+  auto job =
+      ending_ ? Result<JobSpec>(fail(Code::kCancelled, "the job is ending")) : plan_spawn(request);
+  if (!job) {
+    note("spawn refused: " + job.error().text);
+    return node_->spawn_answer(request.id, tl::unexpected(job.error()));
+  }
+  jobs_[job->number].spawn_request = request.id;
+  start(*job);
+}
+
+Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
+  CommandLine line = line_;
+  line.apps.clear();
+  JobRequest wanted;
+  for (const auto& app : request.apps) {
+    AppLine added;
+    added.argv = app.argv;
+    added.n_ranks = static_cast<int>(app.n_ranks);
+    added.wdir = app.wdir;
+    added.hosts = app.hosts;
+    line.apps.push_back(added);
+    Environment environment = own_environment_;
+    for (const auto& entry : app.environment)
+      if (const auto equals = entry.find('='); equals != std::string::npos)
+        environment.set(entry.substr(0, equals), entry.substr(equals + 1));
+    wanted.apps.push_back({app.argv, app.wdir, std::move(environment).take(), app.n_ranks});
+  }
+  line.map.bind = BindTo::kNone;  // its parents hold the cores already
+  line.map.oversubscribe = true;
+  line.stdin_to = kStdinNone;
+  RLX_TRY_ASSIGN(const Plan plan, make_plan(line, plan_.hosts));
+  wanted.number = static_cast<std::uint32_t>(jobs_.size());
+  wanted.name = pmix::new_job_name();
+  wanted.id = job_id_;
+  wanted.output = output_spec_;
+  wanted.master_port = free_port();
+  JobSpec job = make_job(std::move(wanted), plan);
+  job.parent = request.parent;
+  return job;
+}
+
+void Head::on_signal() {
+  signalfd_siginfo info;
+  while (read(signal_fd_.get(), &info, sizeof info) == sizeof info)
+    handle_signal(static_cast<int>(info.ssi_signo));
+}
+
+void Head::handle_signal(int signal_number) {
+  switch (signal_number) {
+    case SIGUSR1:
+    case SIGUSR2:
+      return node_->signal(signal_number);
+    case SIGTSTP:
+      return stop_with_ranks();
+    case SIGCONT:
+      node_->signal(SIGCONT);
+      if (input_) input_->continued();
+      return;
+    default:
+      break;
+  }
+  const bool again = outcome_.signal_number() != 0;
+  const std::string text = outcome_.interrupted(signal_number);
+  if (!text.empty()) note(text);
+  end(again && signal_number == SIGINT ? 0 : line_.end.term_grace_s);
+  if (quiet_) leave_when_written();
+}
+
+void Head::stop_with_ranks() {
+  node_->signal(SIGSTOP);
+  raise(SIGSTOP);  // goes on when SIGCONT comes, which we then read as a signal
+}
+
+void Head::quiet() {
+  quiet_ = true;
+  leave_when_written();
+}
+
+void Head::output_idle() {
+  if (quiet_) leave_when_written();
+}
+
+void Head::leave_when_written() {
+  if (output_.is_idle()) return loop_.stop();
+  if (outcome_.signal_number() != 0 && !patience_)
+    patience_ = loop_.after(kPatience, [this] { loop_.stop(); });
+}
+
+}  // namespace rlx::launcher

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The head of a job: tells nodes what to start, hears what becomes of it, decides what the job ends
+// with, and owns rlxrun's own input, output and signals.
+#pragma once
+
+#include <signal.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/command_line.h"
+#include "launcher/loop.h"
+#include "launcher/node.h"
+#include "launcher/outcome.h"
+#include "launcher/output.h"
+#include "launcher/plan.h"
+#include "launcher/stdin_source.h"
+
+namespace rlx::launcher {
+
+struct HeadSetup {
+  const CommandLine* line = nullptr;
+  const Environment* own_environment = nullptr;
+  const Plan* plan = nullptr;
+  sigset_t signals;  // blocked; the head reads them
+};
+
+class Head final : public NodeEvents, private OutputOwner {
+ public:
+  Head(Loop& loop, const HeadSetup& setup);
+  ~Head() override;
+  void set_node(Node& node) { node_ = &node; }
+  // Runs the job to its end.
+  void run(JobSpec job);
+  const Outcome& outcome() const { return outcome_; }
+  // Where the output goes, for OutputSpec.
+  bool output_is_terminal() const { return output_.is_terminal(); }
+  void note(const std::string& text);   // not with -q
+  void error(const std::string& text);  // always
+
+ private:
+  struct Rank {
+    pid_t pid = -1;
+    bool started = false, ended = false;
+  };
+  struct Job {
+    std::string name;
+    std::vector<std::string> nodes;
+    std::vector<std::uint32_t> node_of;
+    std::vector<Rank> ranks;
+    std::size_t n_started = 0, n_ended = 0;
+    std::uint64_t spawn_request = 0;  // to be answered when all have started; 0: none
+  };
+
+  // NodeEvents
+  void started(RankId rank, pid_t pid, const std::string& note) override;
+  void not_started(std::uint32_t job, const StartProblem& problem) override;
+  void output(RankId rank, Stream stream, Text text) override;
+  void output_ended(RankId rank, Stream stream) override;
+  void exited(RankId rank, int wait_status, const pmix::RankState& state) override;
+  void aborted(RankId by, int status, const std::string& message,
+               const std::vector<RankId>& victims) override;
+  void spawn_wanted(RankId by, pmix::SpawnRequest request) override;
+  void input_taken(RankId rank, std::size_t n_bytes, bool closed) override;
+  void reported(const std::vector<std::string>& lines) override;
+  void quiet() override;
+
+  void start(const JobSpec& job);
+  void start_input(const JobSpec& job);
+  Result<JobSpec> plan_spawn(const pmix::SpawnRequest& request);
+  void on_signal();
+  void handle_signal(int signal_number);
+  void stop_with_ranks();
+  // Ends the job because of a failure; `line` says which, "" when it was not the first.
+  void failed(const std::string& line, double grace_s);
+  void end(double grace_s);
+  bool all_ended() const;
+  RankName name_of(RankId rank) const;
+  // OutputOwner
+  std::string prefix_of(RankId rank, Stream stream) const override;
+  void written(RankId rank, Stream stream, std::size_t n_bytes) override;
+  void output_failed(Stream stream, int error_number) override;
+  void output_idle() override;
+
+  void leave_when_written();
+
+  Loop& loop_;
+  const CommandLine& line_;
+  const Environment& own_environment_;
+  const Plan& plan_;
+  Node* node_ = nullptr;
+  Outcome outcome_;
+  Output output_;
+  std::unique_ptr<StdinSource> input_;
+  std::map<std::uint32_t, Job> jobs_;
+  std::string job_id_;
+  OutputSpec output_spec_;
+  Fd signal_fd_;
+  Watch signal_watch_, time_limit_, patience_;
+  bool ending_ = false, quiet_ = false;
+};
+
+}  // namespace rlx::launcher

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Starting ranks and passing their input and output; their end is in local_node_end.cc.
+#include "launcher/local_node.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "launcher/environment.h"
+
+namespace rlx::launcher {
+namespace {
+
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // of programs without a PATH
+
+pmix::Job describe(const JobSpec& spec) {
+  pmix::Job job;
+  job.name = spec.name;
+  job.nodes = spec.nodes;
+  for (const auto& app : spec.apps) job.apps.push_back({app.argv, app.wdir});
+  for (const auto& rank : spec.ranks) job.ranks.push_back({rank.node, rank.app, rank.cpus});
+  job.universe_size = spec.universe_size;
+  job.oversubscribed = spec.oversubscribed;
+  job.parent = spec.parent;
+  return job;
+}
+
+RankFacts facts_of(const JobSpec& job, std::uint32_t rank) {
+  const RankSpec& spec = job.ranks[rank];
+  RankFacts facts;
+  facts.rank = rank;
+  facts.size = static_cast<std::uint32_t>(job.ranks.size());
+  facts.local_rank = spec.local_rank;
+  facts.local_size = static_cast<std::uint32_t>(
+      std::count_if(job.ranks.begin(), job.ranks.end(),
+                    [&](const RankSpec& other) { return other.node == spec.node; }));
+  facts.node = spec.node;
+  facts.n_nodes = static_cast<std::uint32_t>(job.nodes.size());
+  facts.universe_size = job.universe_size;
+  facts.job_id = job.id;
+  facts.threads = static_cast<int>(spec.threads);
+  return facts;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalNode>> LocalNode::create(Loop& loop, NodeSetup setup,
+                                                     NodeEvents& head) {
+  std::unique_ptr<LocalNode> node(new LocalNode(loop, std::move(setup), head));
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return fail_errno("cannot adopt orphans");
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  node->child_signal_ = Fd(signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!node->child_signal_) return fail_errno("cannot watch children");
+  LocalNode* raw = node.get();
+  node->child_watch_ = loop.on_readable(node->child_signal_.get(), [raw] { raw->reap(); });
+  pmix::ServerOptions options;
+  options.tmpdir = node->setup_.scratch;
+  options.hostname = node->setup_.hostname;
+  options.node = node->setup_.index;
+  options.topology = node->setup_.topology;
+  RLX_TRY_ASSIGN(node->server_, pmix::Server::start(options));
+  node->server_watch_ =
+      loop.on_readable(node->server_->fd(), [raw] { raw->server_->dispatch(*raw); });
+  return node;
+}
+
+LocalNode::LocalNode(Loop& loop, NodeSetup setup, NodeEvents& head)
+    : loop_(loop), setup_(std::move(setup)), head_(head) {}
+LocalNode::~LocalNode() = default;
+
+void LocalNode::start(const JobSpec& spec) {
+  std::vector<Program> programs;
+  if (const auto problem = find_programs(spec, programs))
+    return head_.not_started(spec.number, *problem);
+  if (auto status = server_->register_job(describe(spec)); !status)
+    return head_.not_started(spec.number, {1, status.error().text});
+  Job& job = jobs_[spec.number];
+  job.spec = spec;
+  if (setup_.guard) setup_.guard->marked_by("RLX_JOBID=" + spec.id);
+  for (std::uint32_t rank = 0; rank < spec.ranks.size(); ++rank) {
+    if (spec.ranks[rank].node != setup_.index) continue;
+    StartProblem problem;
+    if (start_rank(job, rank, programs[spec.ranks[rank].app], problem)) continue;
+    server_->rank_ended({spec.name, rank}, {pmix::Ending::Kind::kNotStarted, 0});
+    return head_.not_started(spec.number, problem);
+  }
+}
+
+std::optional<StartProblem> LocalNode::find_programs(const JobSpec& job,
+                                                     std::vector<Program>& programs) const {
+  for (const auto& app : job.apps) {
+    struct ::stat info {};
+    if (!app.wdir.empty() && ::stat(app.wdir.c_str(), &info) != 0)
+      return StartProblem{
+          1, fmt::format("directory {} on {}: {}", app.wdir, setup_.hostname, strerror(errno))};
+    const std::string path = Environment(app.environment).get("PATH").value_or(kDefaultPath);
+    programs.push_back(find_program(app.argv[0], app.wdir, path));
+    if (programs.back().exit_code != 0)
+      return StartProblem{programs.back().exit_code, programs.back().problem};
+  }
+  return std::nullopt;
+}
+
+Result<pmix::ChildSetup> LocalNode::environment_of(const JobSpec& job, std::uint32_t rank,
+                                                   const Program& program) {
+  const AppSpec& app = job.apps[job.ranks[rank].app];
+  RLX_TRY_ASSIGN(auto setup, server_->environment({job.name, rank}, app.environment,
+                                                  pmix::protocol_of(program.file)));
+  Environment environment(std::move(setup.environment));
+  add_rank_variables(environment, facts_of(job, rank));
+  add_master(environment, job.master_address, job.master_port);
+  // Open MPI leaves segments behind when it is killed: in a directory of ours they are found.
+  if (!setup_.shm_scratch.empty())
+    environment.set_default("OMPI_MCA_btl_vader_backing_directory", setup_.shm_scratch);
+  setup.environment = std::move(environment).take();
+  return setup;
+}
+
+Status LocalNode::open_pipes(const JobSpec& job, std::uint32_t rank, Pipes& pipes) {
+  const auto open_pipe = [](Fd& reading, Fd& writing) -> Status {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe (ulimit -n?)");
+    reading = Fd(ends[0]);
+    writing = Fd(ends[1]);
+    return {};
+  };
+  const auto& readers = job.stdin_ranks;
+  if (std::find(readers.begin(), readers.end(), rank) == readers.end())
+    pipes.rank_side[0] = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  else if (job.inherit_stdin)
+    pipes.rank_side[0] = Fd(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  else
+    RLX_TRY(open_pipe(pipes.rank_side[0], pipes.node_side[0]));
+  RLX_TRY(open_pipe(pipes.node_side[1], pipes.rank_side[1]));
+  if (!job.output.merge_stderr) RLX_TRY(open_pipe(pipes.node_side[2], pipes.rank_side[2]));
+  if (!job.output.directory.empty()) RLX_TRY(files_.open(job, rank));
+  return {};
+}
+
+void LocalNode::watch_pipes(Job& job, std::uint32_t rank, Pipes pipes) {
+  Rank& started = job.ranks[rank];
+  StreamOwner& owner = *this;
+  const RankId id{job.spec.number, rank};
+  const OutputSpec& output = job.spec.output;
+  if (pipes.node_side[0])
+    started.in = std::make_unique<InputStream>(loop_, owner, id, std::move(pipes.node_side[0]));
+  started.out = std::make_unique<OutputStream>(loop_, owner, id, Stream::kStdout,
+                                               std::move(pipes.node_side[1]), output);
+  if (pipes.node_side[2])
+    started.err = std::make_unique<OutputStream>(loop_, owner, id, Stream::kStderr,
+                                                 std::move(pipes.node_side[2]), output);
+}
+
+Status LocalNode::start_rank(Job& job, std::uint32_t rank, const Program& program,
+                             StartProblem& problem) {
+  const RankSpec& place = job.spec.ranks[rank];
+  const AppSpec& app = job.spec.apps[place.app];
+  Pipes pipes;
+  auto child = environment_of(job.spec, rank, program);
+  Status ready = child ? open_pipes(job.spec, rank, pipes) : tl::unexpected(child.error());
+  if (!ready) {
+    problem.text = ready.error().text;
+    return ready;
+  }
+  const CpuSet cpus = place.cpus.empty() ? CpuSet() : CpuSet::parse(place.cpus).value();
+  ProcessSpec spec;
+  spec.file = program.file;
+  spec.argv = &app.argv;
+  spec.environment = &child->environment;
+  spec.wdir = app.wdir;
+  spec.stdin_fd = pipes.rank_side[0].get();
+  spec.stdout_fd = pipes.rank_side[1].get();
+  spec.stderr_fd = pipes.rank_side[job.spec.output.merge_stderr ? 1 : 2].get();
+  spec.kept_fd = child->pmi_fd;
+  spec.cpus = &cpus;
+  spec.signal_mask = setup_.signal_mask;
+  spec.ignores_sigpipe = setup_.ignores_sigpipe;
+  const Started started = start_process(spec);
+  if (child->pmi_fd >= 0) close(child->pmi_fd);
+  if (started.pid < 0) {
+    problem = {started.failure.exit_code, started.failure.problem};
+    return fail(Code::kSystem, problem.text);
+  }
+  if (setup_.guard) setup_.guard->started_session(started.pid);
+  job.ranks[rank].pid = started.pid;
+  job.ranks[rank].running = true;
+  ++job.running;
+  watch_pipes(job, rank, std::move(pipes));
+  head_.started({job.spec.number, rank}, started.pid,
+                started.bind_error ? fmt::format("cannot bind rank {} to cpus {}: {}", rank,
+                                                 place.cpus, strerror(started.bind_error))
+                                   : "");
+  return {};
+}
+
+LocalNode::Rank* LocalNode::find(RankId id) {
+  const auto job = jobs_.find(id.job);
+  if (job == jobs_.end()) return nullptr;
+  const auto rank = job->second.ranks.find(id.rank);
+  return rank == job->second.ranks.end() ? nullptr : &rank->second;
+}
+
+RankId LocalNode::id_of(const pmix::ProcId& proc) const {
+  for (const auto& [number, job] : jobs_)
+    if (job.spec.name == proc.job) return {number, proc.rank};
+  return {UINT32_MAX, proc.rank};
+}
+
+std::size_t LocalNode::text(OutputStream& stream, Text text) {
+  const JobSpec& job = jobs_.at(stream.rank().job).spec;
+  if (!job.output.directory.empty())
+    if (auto status = files_.write(stream.rank(), stream.stream(), text); !status)
+      head_.output(stream.rank(), Stream::kStderr, {"rlxrun: " + status.error().text + "\n", true});
+  if (!job.output.send) return 0;
+  const std::size_t n_bytes = text.bytes.size();
+  head_.output(stream.rank(), stream.stream(), std::move(text));
+  return n_bytes;
+}
+
+void LocalNode::ended(OutputStream& stream) {
+  head_.output_ended(stream.rank(), stream.stream());
+  check_quiet();
+}
+
+void LocalNode::output_taken(RankId id, Stream stream, std::size_t n_bytes) {
+  Rank* rank = find(id);
+  if (!rank) return;
+  OutputStream* output = stream == Stream::kStdout ? rank->out.get() : rank->err.get();
+  if (output && output->is_open()) output->taken(n_bytes);
+}
+
+void LocalNode::input(RankId id, std::string bytes) {
+  Rank* rank = find(id);
+  if (rank && rank->in) return rank->in->write(std::move(bytes));
+  head_.input_taken(id, bytes.size(), true);
+}
+
+void LocalNode::input_ended(RankId id) {
+  Rank* rank = find(id);
+  if (rank && rank->in) rank->in->end();
+}
+
+void LocalNode::input_taken(InputStream& stream, std::size_t n_bytes, bool closed) {
+  head_.input_taken(stream.rank(), n_bytes, closed);
+}
+
+void LocalNode::aborted(const pmix::ProcId& by, int status, const std::string& message,
+                        const std::vector<pmix::ProcId>& victims) {
+  std::vector<RankId> ranks;
+  for (const auto& victim : victims) ranks.push_back(id_of(victim));
+  head_.aborted(id_of(by), status, message, ranks);
+}
+
+void LocalNode::spawn(pmix::SpawnRequest request) {
+  const RankId by = id_of(request.parent);
+  head_.spawn_wanted(by, std::move(request));
+}
+
+void LocalNode::spawn_answer(std::uint64_t id, const Result<std::string>& job) {
+  server_->spawned(id, job);
+}
+
+void LocalNode::logged(const pmix::ProcId& from, pmix::LogChannel channel,
+                       const std::string& text) {
+  const bool whole = text.ends_with('\n');
+  head_.output(id_of(from),
+               channel == pmix::LogChannel::kStdout ? Stream::kStdout : Stream::kStderr,
+               {whole ? text : text + "\n", true});
+}
+
+}  // namespace rlx::launcher

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The node this process runs on: hosts its PMIx server, starts its ranks, collects their output,
+// reaps them and whatever they leave behind.
+#pragma once
+
+#include <signal.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/guard.h"
+#include "launcher/loop.h"
+#include "launcher/node.h"
+#include "launcher/process.h"
+#include "launcher/rank_files.h"
+#include "launcher/rank_stream.h"
+
+namespace rlx::launcher {
+
+struct NodeSetup {
+  std::string hostname;
+  std::uint32_t index = 0;
+  hwloc_topology* topology = nullptr;
+  std::string scratch;      // directory for the PMIx server and for ranks
+  std::string shm_scratch;  // directory on /dev/shm for segments of other MPIs; "": none
+  const Guard* guard = nullptr;
+  sigset_t signal_mask;  // as this process was started, for the ranks
+  bool ignores_sigpipe = false;
+};
+
+class LocalNode final : public Node, private pmix::Host, private StreamOwner {
+ public:
+  // Becomes the parent of all orphans below this process. SIGCHLD must be blocked in all threads.
+  static Result<std::unique_ptr<LocalNode>> create(Loop& loop, NodeSetup setup, NodeEvents& head);
+  ~LocalNode() override;
+
+  void start(const JobSpec& job) override;
+  void signal(int signal_number) override;
+  void end(double grace_s) override;
+  void end_ranks(const std::vector<RankId>& ranks, double grace_s) override;
+  void finish(double grace_s) override;
+  void output_taken(RankId rank, Stream stream, std::size_t n_bytes) override;
+  void input(RankId rank, std::string bytes) override;
+  void input_ended(RankId rank) override;
+  void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
+  void report() override;
+
+ private:
+  struct Rank {
+    pid_t pid = -1;
+    bool running = false;
+    std::unique_ptr<OutputStream> out, err;
+    std::unique_ptr<InputStream> in;
+  };
+  struct Job {
+    JobSpec spec;
+    std::map<std::uint32_t, Rank> ranks;  // of this node
+    std::size_t running = 0;
+  };
+  struct Pipes {
+    Fd rank_side[3], node_side[3];
+  };
+
+  LocalNode(Loop& loop, NodeSetup setup, NodeEvents& head);
+  // pmix::Host
+  void connected(const pmix::ProcId&) override {}
+  void finalized(const pmix::ProcId&) override {}
+  void aborted(const pmix::ProcId& by, int status, const std::string& message,
+               const std::vector<pmix::ProcId>& victims) override;
+  void spawn(pmix::SpawnRequest request) override;
+  void logged(const pmix::ProcId& from, pmix::LogChannel channel, const std::string& text) override;
+  // StreamOwner
+  std::size_t text(OutputStream& stream, Text text) override;
+  void ended(OutputStream& stream) override;
+  void input_taken(InputStream& stream, std::size_t n_bytes, bool closed) override;
+
+  std::optional<StartProblem> find_programs(const JobSpec& job,
+                                            std::vector<Program>& programs) const;
+  Status start_rank(Job& job, std::uint32_t rank, const Program& program, StartProblem& problem);
+  Result<pmix::ChildSetup> environment_of(const JobSpec& job, std::uint32_t rank,
+                                          const Program& program);
+  Status open_pipes(const JobSpec& job, std::uint32_t rank, Pipes& pipes);
+  void watch_pipes(Job& job, std::uint32_t rank, Pipes pipes);
+
+  void reap();
+  void rank_exited(Job& job, std::uint32_t rank, int wait_status);
+  Rank* find(RankId id);
+  RankId id_of(const pmix::ProcId& proc) const;
+  bool any_running() const;
+
+  void begin_end(double grace_s);
+  void kill_all();
+  void check_quiet();
+  void drain();
+
+  Loop& loop_;
+  NodeSetup setup_;
+  NodeEvents& head_;
+  std::unique_ptr<pmix::Server> server_;
+  std::map<std::uint32_t, Job> jobs_;
+  RankFiles files_;
+  Fd child_signal_;
+  Watch child_watch_, server_watch_, kill_timer_, drain_timer_, check_timer_;
+  std::vector<Watch> rank_timers_;
+  bool ending_ = false, killing_ = false, quiet_ = false;
+};
+
+}  // namespace rlx::launcher

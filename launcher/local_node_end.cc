@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How ranks end: by themselves, or by SIGTERM and then SIGKILL, together with all they have
+// started.
+//
+// This process adopts every orphan below it, so waitpid knows when nothing is left: the job is
+// quiet when no child remains and all pipes are closed.
+#include <fmt/format.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+
+#include "launcher/local_node.h"
+
+namespace rlx::launcher {
+namespace {
+
+constexpr double kDrainTime = 1;     // for a pipe that is held open by nobody we know
+constexpr double kKillRound = 0.05;  // a process may be born while we read /proc
+
+// The group of a rank's session; its own children stay in it unless they ask not to.
+void signal_rank(pid_t pid, int signal_number) {
+  kill(-pid, signal_number);
+  if (signal_number == SIGTERM) kill(-pid, SIGCONT);  // a stopped process would not see it
+}
+
+bool has_children() {
+  siginfo_t info{};
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+std::string state_of(pid_t pid) {
+  std::string field, state;
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::getline(file, field);
+  const auto end = field.rfind(") ");
+  switch (end == std::string::npos ? '?' : field[end + 2]) {
+    case 'R':
+      return "computing";
+    case 'S':
+      return "sleeping";
+    case 'D':
+      return "waiting for a device";
+    case 'T':
+    case 't':
+      return "stopped";
+    default:
+      return "gone";
+  }
+}
+
+}  // namespace
+
+void LocalNode::reap() {
+  signalfd_siginfo info;
+  while (read(child_signal_.get(), &info, sizeof info) > 0) {
+  }
+  server_->dispatch(*this);  // what a rank asked for before it ended comes first
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (auto& [number, job] : jobs_) {
+      const auto rank = std::find_if(job.ranks.begin(), job.ranks.end(), [&](const auto& entry) {
+        return entry.second.pid == pid && entry.second.running;
+      });
+      if (rank == job.ranks.end()) continue;
+      rank_exited(job, rank->first, status);
+      break;
+    }
+  }
+  check_quiet();
+}
+
+void LocalNode::rank_exited(Job& job, std::uint32_t rank, int wait_status) {
+  job.ranks[rank].running = false;
+  --job.running;
+  const pmix::ProcId proc{job.spec.name, rank};
+  const pmix::RankState state = server_->state(proc);
+  const bool signaled = WIFSIGNALED(wait_status);
+  server_->rank_ended(proc, {signaled ? pmix::Ending::Kind::kSignaled : pmix::Ending::Kind::kExited,
+                             signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status)});
+  if (job.running == 0) server_->deregister_job(job.spec.name);
+  head_.exited({job.spec.number, rank}, wait_status, state);
+}
+
+bool LocalNode::any_running() const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [](const auto& entry) { return entry.second.running > 0; });
+}
+
+void LocalNode::signal(int signal_number) {
+  for (auto& [number, job] : jobs_)
+    for (auto& [rank, process] : job.ranks)
+      if (process.running) signal_rank(process.pid, signal_number);
+}
+
+void LocalNode::end(double grace_s) {
+  signal(SIGTERM);
+  begin_end(grace_s);
+}
+
+void LocalNode::finish(double grace_s) {
+  if (has_children())
+    for (const pid_t pid : descendants(setup_.guard ? setup_.guard->pid() : -1)) kill(pid, SIGTERM);
+  begin_end(grace_s);
+}
+
+void LocalNode::begin_end(double grace_s) {
+  ending_ = true;
+  if (!killing_) kill_timer_ = loop_.after(grace_s, [this] { kill_all(); });
+  check_quiet();
+}
+
+void LocalNode::kill_all() {
+  killing_ = true;
+  for (const pid_t pid : descendants(setup_.guard ? setup_.guard->pid() : -1)) kill(pid, SIGKILL);
+  kill_timer_ = loop_.after(kKillRound, [this] { kill_all(); });
+}
+
+void LocalNode::end_ranks(const std::vector<RankId>& ranks, double grace_s) {
+  std::vector<pid_t> pids;
+  for (const auto& id : ranks)
+    if (const Rank* rank = find(id); rank && rank->running) {
+      signal_rank(rank->pid, SIGTERM);
+      rank_timers_.push_back(loop_.after(grace_s, [this, id] {
+        if (const Rank* late = find(id); late && late->running) signal_rank(late->pid, SIGKILL);
+      }));
+    }
+}
+
+void LocalNode::check_quiet() {
+  if (!ending_ || quiet_ || any_running() || has_children()) return;
+  kill_timer_.reset();
+  for (auto& [number, job] : jobs_)
+    for (auto& [rank, process] : job.ranks)
+      for (const auto* stream : {process.out.get(), process.err.get()})
+        if (stream && stream->is_open()) {
+          if (!drain_timer_) drain_timer_ = loop_.after(kDrainTime, [this] { drain(); });
+          return;
+        }
+  quiet_ = true;
+  drain_timer_.reset();
+  head_.quiet();
+}
+
+void LocalNode::drain() {
+  drain_timer_.reset();
+  for (auto& [number, job] : jobs_)
+    for (auto& [rank, process] : job.ranks)
+      for (auto* stream : {process.out.get(), process.err.get()})
+        if (stream && stream->is_open()) stream->close_now();
+  check_quiet();
+}
+
+void LocalNode::report() {
+  std::vector<std::string> lines;
+  for (auto& [number, job] : jobs_)
+    for (auto& [rank, process] : job.ranks) {
+      if (!process.running) continue;
+      const pmix::RankState state = server_->state({job.spec.name, rank});
+      lines.push_back(fmt::format("rank {} (pid {} on {}): {}{}", rank, process.pid,
+                                  setup_.hostname, state_of(process.pid),
+                                  state.finalized   ? ", has finalized"
+                                  : state.connected ? ", initialised"
+                                                    : ", has not called init"));
+    }
+  head_.reported(lines);
+}
+
+}  // namespace rlx::launcher

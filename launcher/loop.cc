@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/loop.h"
+
+#include <event2/event.h>
+
+#include <cmath>
+#include <stdexcept>
+
+namespace rlx::launcher {
+
+Watch::State::~State() {
+  if (registration) event_free(registration);
+}
+
+void Watch::pause() {
+  if (!state_ || state_->paused) return;
+  event_del(state_->registration);
+  state_->paused = true;
+}
+
+void Watch::resume() {
+  if (!state_ || !state_->paused) return;
+  event_add(state_->registration, nullptr);
+  state_->paused = false;
+}
+
+Loop::Loop() : base_(event_base_new()) {
+  if (!base_) throw std::runtime_error("libevent cannot start");  // no memory, no descriptors
+}
+Loop::~Loop() { event_base_free(base_); }
+void Loop::run() { event_base_dispatch(base_); }
+void Loop::stop() { event_base_loopbreak(base_); }
+
+Watch Loop::watch(int fd, short what, double seconds, std::function<void()> call) {
+  Watch watch;
+  watch.state_ = std::make_shared<Watch::State>();
+  watch.state_->call = std::move(call);
+  const auto trampoline = [](evutil_socket_t, short, void* argument) {
+    // The callback may destroy the registration that holds it.
+    const auto keep = static_cast<Watch::State*>(argument)->call;
+    keep();
+  };
+  watch.state_->registration = event_new(base_, fd, what, trampoline, watch.state_.get());
+  timeval time{};
+  time.tv_sec = static_cast<time_t>(seconds);
+  time.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+  event_add(watch.state_->registration, fd < 0 ? &time : nullptr);
+  return watch;
+}
+
+Watch Loop::on_readable(int fd, std::function<void()> call) {
+  return watch(fd, EV_READ | EV_PERSIST, 0, std::move(call));
+}
+Watch Loop::on_writable(int fd, std::function<void()> call) {
+  return watch(fd, EV_WRITE | EV_PERSIST, 0, std::move(call));
+}
+Watch Loop::after(double seconds, std::function<void()> call) {
+  return watch(-1, 0, seconds, std::move(call));
+}
+
+}  // namespace rlx::launcher

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/option_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/option_values.h"
+
+namespace rlx::launcher {
+namespace {
+
+// `path` leads to a member of the command line: &CommandLine::map, &MapOptions::oversubscribe.
+template <auto value, auto... path>
+Status set(CommandLine& line, AppLine&, Words) {
+  (line.*....*path) = value;
+  return {};
+}
+template <auto reader, auto... path>
+Status read(CommandLine& line, AppLine&, Words w) {
+  RLX_TRY_ASSIGN((line.*....*path), reader(w[0]));
+  return {};
+}
+template <auto reader, auto member>
+Status read_app(CommandLine&, AppLine& app, Words w) {
+  RLX_TRY_ASSIGN(app.*member, reader(w[0]));
+  return {};
+}
+
+Status ignore(CommandLine&, AppLine&, Words) {
+  return {};
+}  // the parser lists kForeign rows itself
+
+Result<std::string> text(const std::string& word) { return word; }
+Result<int> at_least_one(const std::string& word) { return read_count(word, 1); }
+
+Status add_hosts(CommandLine&, AppLine& app, Words w) {
+  app.hosts += (app.hosts.empty() ? "" : ",") + w[0];
+  return {};
+}
+
+Status add_edit(CommandLine&, AppLine& app, Words w) {
+  RLX_TRY_ASSIGN(auto edit, read_environment_edit(w[0]));
+  app.environment.push_back(std::move(edit));
+  return {};
+}
+
+Status add_pair(CommandLine&, AppLine& app, Words w) {
+  app.environment.push_back({EnvironmentEdit::Kind::kSet, w[0], w[1]});
+  return {};
+}
+
+Status refuse_host_file(CommandLine&, AppLine&, Words w) {
+  return fail(
+      Code::kUnsupported,
+      fmt::format("host file '{}': this build starts ranks on one host, without a host file",
+                  w[0]));
+}
+
+Status per_node(CommandLine& line, AppLine&, Words w) {
+  if (w[0] == "core" || w[0] == "cpu" || w[0] == "auto") return {};  // the default: one rank a core
+  RLX_TRY_ASSIGN(line.map.ranks_per_node, read_count(w[0], 1));
+  return {};
+}
+
+constexpr Option kOptions[] = {
+    {"-n, -np, --np", "-c --n", "N", Group::kRun, true,
+     "ranks to start; without it, one for each core that may be used",
+     read_app<at_least_one, &AppLine::n_ranks>},
+    {"--wdir", "-wdir -wd --wd -dir --chdir", "DIR", Group::kRun, true,
+     "directory to start the program in", read_app<text, &AppLine::wdir>},
+    {"--host", "-host -H -hosts --hosts", "LIST", Group::kRun, true,
+     "hosts by comma, with slots behind a colon (localhost:4); this build starts ranks on this "
+     "host only",
+     add_hosts},
+    {"--nproc-per-node", "-ppn --ppn -perhost -npernode --npernode --nproc_per_node", "N",
+     Group::kRun, false, "ranks on each host", per_node},
+    {"--oversubscribe", "-oversubscribe --overcommit", "", Group::kRun, false,
+     "allow more ranks than slots", set<true, &CommandLine::map, &MapOptions::oversubscribe>},
+    {"--timeout", "-timeout", "TIME", Group::kRun, false,
+     "end the job after this time (90, 10m, 1:30) with exit code 124",
+     read<read_seconds, &CommandLine::end, &EndOptions::timeout_s>},
+
+    {"--map-by", "-map-by", "HOW", Group::kPlace, false,
+     "place ranks by slot, node, package, numa, l3, core, hwt or ppr:N:OBJECT; :pe=N gives each "
+     "rank N cores",
+     [](CommandLine& line, AppLine&, Words w) -> Status { return read_map_by(w[0], line.map); }},
+    {"--rank-by", "-rank-by", "HOW", Group::kPlace, false,
+     "number ranks as they are placed (slot) or object by object (fill)",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       if (w[0] != "slot" && w[0] != "node" && w[0] != "fill")
+         return fail(Code::kInvalid,
+                     fmt::format("'{}' is not a way to number ranks (slot, fill)", w[0]));
+       line.map.rank_by = w[0] == "fill" ? RankBy::kFill : RankBy::kSlot;
+       return {};
+     }},
+    {"--bind-to", "-bind-to", "WHAT", Group::kPlace, false,
+     "bind each rank to an equal slice of the cores (the default), core, hwt, l3, numa, package or "
+     "none",
+     read<read_bind_to, &CommandLine::map, &MapOptions::bind>},
+    {"--cpu-list", "--cpu-set -cpu-list", "LIST", Group::kPlace, false,
+     "use only these hardware threads (0-3,8)",
+     read<CpuSet::parse, &CommandLine::map, &MapOptions::only>},
+    {"--report-bindings", "-report-bindings", "", Group::kPlace, false,
+     "print where each rank runs", set<true, &CommandLine::report_bindings>},
+
+    {"-x", "--env", "VAR[=VALUE]", Group::kEnvironment, true,
+     "set a variable; the whole environment is passed anyway; ^VAR removes one; VAR may hold * and "
+     "?",
+     add_edit},
+
+    {"--tag-output", "-tag-output -l --label-io -prepend-rank --prepend-rank", "[=rank|host|full]",
+     Group::kOutput, false, "begin each line with its rank; standard error is marked with !",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       RLX_TRY_ASSIGN(line.output.tag, read_tag(w.empty() ? "rank" : w[0]));
+       return {};
+     }},
+    {"--timestamp-output", "-timestamp-output", "", Group::kOutput, false,
+     "begin each line with the time", set<true, &CommandLine::output, &OutputOptions::timestamp>},
+    {"--output-dir", "", "DIR", Group::kOutput, false,
+     "write each rank's output to DIR/rank.N.out and .err instead of the terminal",
+     read<text, &CommandLine::output, &OutputOptions::directory>},
+    {"--tee", "", "", Group::kOutput, false, "with --output-dir: to the terminal as well",
+     set<true, &CommandLine::output, &OutputOptions::tee>},
+    {"--merge-stderr", "--merge-stderr-to-stdout -merge-stderr-to-stdout", "", Group::kOutput,
+     false, "send the ranks' standard error to standard output",
+     set<true, &CommandLine::output, &OutputOptions::merge_stderr>},
+    {"--stdin", "-stdin -s", "WHO", Group::kOutput, false,
+     "rank that reads standard input (default 0), all or none",
+     read<read_stdin, &CommandLine::stdin_to>},
+
+    {"--kill-grace", "", "TIME", Group::kEnd, false,
+     "time between SIGTERM and SIGKILL for the other ranks when one fails (default 0.5)",
+     read<read_seconds, &CommandLine::end, &EndOptions::kill_grace_s>},
+    {"--term-grace", "", "TIME", Group::kEnd, false,
+     "the same when rlxrun itself is asked to end, say to write a checkpoint (default 2)",
+     read<read_seconds, &CommandLine::end, &EndOptions::term_grace_s>},
+    {"--continuous", "-continuous --no-kill -disable-auto-cleanup --enable-recovery", "",
+     Group::kEnd, false, "let the other ranks run on when one fails",
+     set<true, &CommandLine::end, &EndOptions::keep_going>},
+
+    {"-q, --quiet", "-quiet", "", Group::kShow, false, "no notes, only errors",
+     set<0, &CommandLine::verbosity>},
+    {"-v, --verbose", "-verbose", "", Group::kShow, false, "say what is done",
+     set<2, &CommandLine::verbosity>},
+    {"--display", "", "WHAT", Group::kShow, false, "print map, bind, alloc or topo (by comma)",
+     [](CommandLine& line, AppLine&, Words w) -> Status { return read_display(w[0], line); }},
+    {"--dry-run", "--do-not-launch --donotlaunch -do-not-launch", "", Group::kShow, false,
+     "print what would be started, start nothing", set<true, &CommandLine::dry_run>},
+    {"--topo-file", "", "FILE", Group::kShow, false,
+     "with --dry-run: map onto the machine in this file of lstopo",
+     read<text, &CommandLine::topology_file>},
+    {"--man", "", "", Group::kShow, false, "print the manual page",
+     set<Action::kMan, &CommandLine::action>},
+    {"--completion", "", "", Group::kShow, false, "print the completion for bash",
+     set<Action::kCompletion, &CommandLine::action>},
+    {"-h, --help", "-help -?", "", Group::kShow, false, "print this",
+     set<Action::kHelp, &CommandLine::action>},
+    {"-V, --version", "-version", "", Group::kShow, false, "print the version",
+     set<Action::kVersion, &CommandLine::action>},
+
+    // Options of other launchers that people type out of habit.
+    {"--display-map", "-display-map", "", Group::kForeign, false, "",
+     set<true, &CommandLine::show_map>},
+    {"--display-allocation", "-display-allocation", "", Group::kForeign, false, "",
+     set<true, &CommandLine::show_allocation>},
+    {"--output-filename", "-output-filename -outdir", "DIR", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       line.output.directory = w[0];
+       line.output.tee = true;
+       return {};
+     }},
+    {"--bind-to-core", "-bind-to-core", "", Group::kForeign, false, "",
+     set<BindTo::kCore, &CommandLine::map, &MapOptions::bind>},
+    {"--bind-to-none", "-bind-to-none", "", Group::kForeign, false, "",
+     set<BindTo::kNone, &CommandLine::map, &MapOptions::bind>},
+    {"-genv", "--genv -env", "NAME VALUE", Group::kForeign, true, "", add_pair},
+    {"--hostfile", "-hostfile --machinefile -machinefile -f", "FILE", Group::kForeign, true, "",
+     refuse_host_file},
+    {"--allow-run-as-root", "-allow-run-as-root", "", Group::kForeign, false, "", ignore},
+    {"--nooversubscribe", "-nooversubscribe -genvall -envall --report-state-on-timeout", "",
+     Group::kForeign, true, "", ignore},
+    {"--mca", "-mca --omca --prtemca --pmixmca --gmca -gmca", "KEY VALUE", Group::kForeign, true,
+     "ignored", ignore},
+    {"-iface",
+     "-launcher -launcher-exec -rmk -bootstrap -ifhn -genvlist -envlist --prefix -prefix --tune "
+     "-am --personality",
+     "VALUE", Group::kForeign, true, "ignored", ignore},
+    {"--use-hwthread-cpus",
+     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm -genvnone -envnone "
+     "--get-stack-traces",
+     "", Group::kForeign, true, "ignored", ignore},
+};
+
+void add_words(std::string_view text, std::vector<std::string>& out) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find_first_of(", "), text.size());
+    if (end > 0) out.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+}  // namespace
+
+std::span<const Option> options() { return kOptions; }
+
+std::string_view title_of(Group group) {
+  switch (group) {
+    case Group::kRun:
+      return "What to run";
+    case Group::kPlace:
+      return "Where on the machine";
+    case Group::kEnvironment:
+      return "Environment";
+    case Group::kOutput:
+      return "Output and input";
+    case Group::kEnd:
+      return "How it ends";
+    case Group::kShow:
+      return "What is shown";
+    case Group::kForeign:
+      break;
+  }
+  return "Of other launchers";
+}
+
+std::vector<std::string> spellings(const Option& option) {
+  std::vector<std::string> out;
+  add_words(option.names, out);
+  add_words(option.also, out);
+  return out;
+}
+
+bool has_optional_argument(const Option& option) { return option.argument.starts_with("["); }
+
+std::size_t argument_count(const Option& option) {
+  if (option.argument.empty() || has_optional_argument(option)) return 0;
+  return 1 +
+         static_cast<std::size_t>(std::count(option.argument.begin(), option.argument.end(), ' '));
+}
+
+}  // namespace rlx::launcher

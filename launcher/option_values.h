@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Readers of option values: a word in, a value or an error that names the word and what is wanted
+// out.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "launcher/command_line.h"
+
+namespace rlx::launcher {
+
+Result<int> read_count(std::string_view word, int least);
+// Seconds as "90", "1.5", "10m", "2h", "1:30" or "1:00:00".
+Result<double> read_seconds(std::string_view word);
+Result<BindTo> read_bind_to(std::string_view word);
+std::string_view name_of(BindTo bind);
+// "slot", "numa", "ppr:2:package", each with ":pe=N" and the modifiers of other launchers.
+Status read_map_by(std::string_view word, MapOptions& map);
+Result<Tag> read_tag(std::string_view word);
+Result<int> read_stdin(std::string_view word);
+// "NAME", "NAME=value", "PATTERN*", "^PATTERN".
+Result<EnvironmentEdit> read_environment_edit(std::string_view word);
+Status read_display(std::string_view word, CommandLine& line);
+
+}  // namespace rlx::launcher

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/outcome.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+namespace rlx::launcher {
+
+std::string text_of(const RankName& rank) {
+  const std::string job = rank.id.job == 0 ? "" : fmt::format(" of spawned job {}", rank.id.job);
+  return fmt::format("rank {}{} (pid {} on {})", rank.id.rank, job, rank.pid, rank.host);
+}
+
+std::string Outcome::fail_with(int exit_code, std::string line) {
+  if (failed_) return {};
+  failed_ = true;
+  exit_code_ = exit_code;
+  return line;
+}
+
+std::string Outcome::rank_exited(const RankName& rank, int wait_status,
+                                 const pmix::RankState& state) {
+  if (WIFSIGNALED(wait_status)) {
+    const int number = WTERMSIG(wait_status);
+    return fail_with(kExitSignalBase + number,
+                     fmt::format("{} was killed by signal {} ({}{})", text_of(rank), number,
+                                 strsignal(number), WCOREDUMP(wait_status) ? ", core dumped" : ""));
+  }
+  const int code = WEXITSTATUS(wait_status);
+  if (code != 0) return fail_with(code, fmt::format("{} exited with code {}", text_of(rank), code));
+  if (state.connected && !state.finalized)
+    return fail_with(1,
+                     fmt::format("{} exited with code 0, but without finalizing: others may wait "
+                                 "for it",
+                                 text_of(rank)));
+  return {};
+}
+
+std::string Outcome::rank_aborted(const RankName& rank, int status, const std::string& message) {
+  const int code = (status & 0xff) == 0 ? 1 : status & 0xff;
+  return fail_with(code, fmt::format("{} called abort with code {}{}{}", text_of(rank), status,
+                                     message.empty() ? "" : ": ", message));
+}
+
+std::string Outcome::not_started(const std::string& host, const StartProblem& problem) {
+  return fail_with(problem.exit_code, fmt::format("not started on {}: {}", host, problem.text));
+}
+
+std::string Outcome::timed_out(double seconds) {
+  return fail_with(kExitTimeout,
+                   fmt::format("the job did not end within {:g} s (--timeout)", seconds));
+}
+
+std::string Outcome::interrupted(int signal_number) {
+  if (!failed_) signal_number_ = signal_number;
+  return fail_with(kExitSignalBase + signal_number,
+                   fmt::format("ending the job: {}", strsignal(signal_number)));
+}
+
+std::string Outcome::output_closed() { return fail_with(kExitSignalBase + SIGPIPE, {}); }
+
+std::string Outcome::other(const std::string& problem) { return fail_with(1, problem); }
+
+}  // namespace rlx::launcher

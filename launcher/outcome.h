@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the job ends with: the exit code, and one line that names the rank, pid, host and cause. The
+// first failure decides; what follows from it (ranks we end ourselves) does not count.
+#pragma once
+
+#include <string>
+
+#include "launcher/node.h"
+
+namespace rlx::launcher {
+
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitTimeout = 124;
+inline constexpr int kExitSignalBase = 128;
+
+struct RankName {
+  RankId id;
+  pid_t pid = -1;
+  std::string host;
+};
+std::string text_of(const RankName& rank);
+
+class Outcome {
+ public:
+  // Each returns the line to print, or "" when this was no failure or not the first.
+  std::string rank_exited(const RankName& rank, int wait_status, const pmix::RankState& state);
+  std::string rank_aborted(const RankName& rank, int status, const std::string& message);
+  std::string not_started(const std::string& host, const StartProblem& problem);
+  std::string timed_out(double seconds);
+  std::string interrupted(int signal_number);
+  std::string output_closed();
+  std::string other(const std::string& problem);
+
+  bool has_failed() const { return failed_; }
+  int exit_code() const { return exit_code_; }
+  // The signal that ended rlxrun, to end by it as well; 0: none.
+  int signal_number() const { return signal_number_; }
+
+ private:
+  std::string fail_with(int exit_code, std::string line);
+  bool failed_ = false;
+  int exit_code_ = 0;
+  int signal_number_ = 0;
+};
+
+}  // namespace rlx::launcher

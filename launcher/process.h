@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Starting one process, and finding processes that were started.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cpu_set.h"
+#include "base/result.h"
+
+namespace rlx::launcher {
+
+// The file a command names: as it is when it holds a '/', relative to `wdir`, else the first in
+// `path`.
+struct Program {
+  std::string file;
+  int exit_code = 0;  // 126 or 127 when it cannot be run, as a shell says it
+  std::string problem;
+};
+Program find_program(const std::string& command, const std::string& wdir, std::string_view path);
+
+struct ProcessSpec {
+  std::string file;
+  const std::vector<std::string>* argv = nullptr;
+  const std::vector<std::string>* environment = nullptr;
+  std::string wdir;  // "": stay
+  int stdin_fd = 0, stdout_fd = 1, stderr_fd = 2;
+  int kept_fd = -1;  // stays open under its own number
+  const CpuSet* cpus = nullptr;
+  sigset_t signal_mask;          // of the new process
+  bool ignores_sigpipe = false;  // as rlxrun itself was started
+};
+
+struct StartFailure {
+  int exit_code = 0;  // 126, 127 or 1
+  std::string problem;
+};
+// What became of starting it. Binding may fail where starting does not (a container that forbids
+// it).
+struct Started {
+  pid_t pid = -1;
+  int bind_error = 0;
+  StartFailure failure;  // when pid is -1
+};
+
+// Starts the process in a session of its own; it dies with the calling thread. Costs no copy of our
+// memory.
+Started start_process(const ProcessSpec& spec);
+
+// All descendants of this process but those below `except`. Complete only in a child subreaper.
+std::vector<pid_t> descendants(pid_t except);
+// All processes of this user that carry NAME=value in the environment they were started with, or
+// belong to one of `sessions`.
+std::vector<pid_t> find_marked(std::string_view entry, const std::vector<pid_t>& sessions);
+
+}  // namespace rlx::launcher

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The node's ends of a rank's pipes: output cut into whole lines, input with a bound on what waits.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <string>
+
+#include "launcher/fd.h"
+#include "launcher/lines.h"
+#include "launcher/loop.h"
+#include "launcher/node.h"
+
+namespace rlx::launcher {
+
+class OutputStream;
+class InputStream;
+
+class StreamOwner {
+ public:
+  virtual ~StreamOwner() = default;
+  // Returns how many bytes are on their way and will be settled by taken().
+  virtual std::size_t text(OutputStream& stream, Text text) = 0;
+  // Both may destroy the stream.
+  virtual void ended(OutputStream& stream) = 0;
+  virtual void input_taken(InputStream& stream, std::size_t n_bytes, bool closed) = 0;
+};
+
+class OutputStream {
+ public:
+  OutputStream(Loop& loop, StreamOwner& owner, RankId rank, Stream stream, Fd fd,
+               const OutputSpec& spec);
+  RankId rank() const { return rank_; }
+  Stream stream() const { return stream_; }
+  bool is_open() const { return static_cast<bool>(fd_); }
+  void taken(std::size_t n_bytes);
+  // Reads what is there and ends, whoever still holds the other end. False: the head must first
+  // take what is on its way.
+  bool close_now();
+
+ private:
+  // Whether more may come.
+  bool read_once();
+  void give(Text text);
+  void expect_rest();
+  void end();
+
+  Loop& loop_;
+  StreamOwner& owner_;
+  RankId rank_;
+  Stream stream_;
+  Fd fd_;
+  LineAssembler lines_;
+  bool show_prompts_;
+  std::size_t window_, under_way_ = 0;
+  Watch readable_, prompt_;
+};
+
+class InputStream {
+ public:
+  InputStream(Loop& loop, StreamOwner& owner, RankId rank, Fd fd);
+  RankId rank() const { return rank_; }
+  void write(std::string bytes);
+  // After what was written so far.
+  void end();
+
+ private:
+  void write_some();
+  void close();
+
+  StreamOwner& owner_;
+  RankId rank_;
+  Fd fd_;
+  std::string pending_;
+  bool ending_ = false;
+  Watch writable_;
+};
+
+}  // namespace rlx::launcher
