@@ -58,7 +58,7 @@ Endpoint::Impl::Impl(const BootstrapFacts& facts, std::vector<std::unique_ptr<Wi
       size(facts.size),
       hostname(facts.hostname),
       identity(host_identity()),
-      cpus(CpuSet::of_this_thread()),
+      cpus(cpus_of_this_thread()),
       wires(std::move(the_wires)),
       peers(facts.size) {
   for (const auto& wire : wires) {

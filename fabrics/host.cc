@@ -2,11 +2,11 @@
 #include "fabrics/host.h"
 
 #include <fmt/core.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <limits>
 #include <vector>
@@ -21,57 +21,25 @@ std::string host_identity() {
   return fmt::format("{}/{}/{}", boot, space.st_ino, geteuid());
 }
 
-CpuSet CpuSet::of_this_thread() {
-  CpuSet set;
-  CPU_ZERO(&set.bits);
+CpuSet cpus_of_this_thread() {
+  cpu_set_t bits;
+  CPU_ZERO(&bits);
   // Fails on machines with more cores than cpu_set_t holds: then all of them count as usable.
-  if (sched_getaffinity(0, sizeof set.bits, &set.bits) != 0)
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &set.bits);
-  return set;
-}
-
-Result<CpuSet> CpuSet::parse(std::string_view text) {
+  const bool is_known = sched_getaffinity(0, sizeof bits, &bits) == 0;
   CpuSet set;
-  CPU_ZERO(&set.bits);
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    int first = 0;
-    auto read = std::from_chars(at, end, first);
-    int last = first;
-    if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-')
-      read = std::from_chars(read.ptr + 1, end, last);
-    if (read.ec != std::errc() || first < 0 || last < first || last >= CPU_SETSIZE)
-      return fail(Code::kInvalid, fmt::format("'{}' is not a list of cores", text));
-    for (int cpu = first; cpu <= last; ++cpu) CPU_SET(cpu, &set.bits);
-    at = read.ptr;
-    if (at != end && *at++ != ',')
-      return fail(Code::kInvalid, fmt::format("'{}' is not a list of cores", text));
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!is_known || CPU_ISSET(cpu, &bits)) set.add(cpu);
   }
   return set;
-}
-
-std::string CpuSet::text() const {
-  std::string out;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &bits)) continue;
-    int last = cpu;
-    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &bits)) ++last;
-    if (!out.empty()) out += ',';
-    out += last == cpu ? fmt::format("{}", cpu) : fmt::format("{}-{}", cpu, last);
-    cpu = last;
-  }
-  return out;
 }
 
 double ranks_per_core(const CpuSet& mine, std::span<const CpuSet> all) {
   double wanted = 0;
   for (const CpuSet& other : all) {
-    cpu_set_t shared;
-    CPU_AND(&shared, &mine.bits, &other.bits);
-    if (other.count() > 0) wanted += static_cast<double>(CPU_COUNT(&shared)) / other.count();
+    if (other.empty()) continue;
+    wanted += static_cast<double>((mine & other).count()) / static_cast<double>(other.count());
   }
-  return mine.count() > 0 ? wanted / mine.count() : wanted;
+  return mine.empty() ? wanted : wanted / static_cast<double>(mine.count());
 }
 
 namespace {

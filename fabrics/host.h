@@ -3,13 +3,11 @@
 // cores?
 #pragma once
 
-#include <sched.h>
-
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
+#include "base/cpu_set.h"
 
 namespace rlx {
 
@@ -17,15 +15,8 @@ namespace rlx {
 // uid. No spaces in it. Empty if /proc does not tell.
 std::string host_identity();
 
-// The cores a rank may use, as text for its blob ("0-3,8") and back.
-struct CpuSet {
-  cpu_set_t bits;
-
-  static CpuSet of_this_thread();
-  static Result<CpuSet> parse(std::string_view text);
-  std::string text() const;
-  int count() const { return CPU_COUNT(&bits); }
-};
+// The cores this thread may use; its text form goes into the blob.
+CpuSet cpus_of_this_thread();
 
 // How many ranks want each core that `mine` may use, on average, if every rank spreads evenly over
 // the cores it may use. Up to 1: every rank has a core. `all` are the host's ranks, ours included.
