@@ -15,7 +15,10 @@ train_sources = contrib/examples/train/main.cc contrib/examples/train/trainer.cc
 train_state_sources = contrib/examples/train/checkpoint.cc contrib/examples/train/checkpoint.h \
   contrib/examples/train/model.cc contrib/examples/train/model.h contrib/examples/train/state.cc \
   contrib/examples/train/state.h
-EXTRA_DIST += contrib/tools/rlx_info.cc
+
+bin_PROGRAMS += rlx-info
+rlx_info_SOURCES = contrib/tools/rlx_info.cc
+rlx_info_LDADD = libcoll.la libfabrics.la libkernels.la libtopology.la libbase.la $(FMT_LIBS)
 
 # What a user starts from: pkg-config and the examples with a Makefile of their own.
 pkgconfigdir = $(libdir)/pkgconfig

@@ -99,9 +99,9 @@ int show_knobs() {
 
 void show_algorithms() {
   fmt::print("algorithms (collective, name, what it does, source)\n");
-  for (const Algorithm& a : algorithms()) {
-    fmt::print("  {:<14}  {:<18}  {}{}\n", name_of(a.coll), a.name, a.summary,
-               a.source.empty() ? "" : fmt::format(" ({})", a.source));
+  for (const Algorithm* a : algorithms()) {
+    fmt::print("  {:<14}  {:<18}  {}{}\n", name_of(a->coll), a->name, a->summary,
+               a->source.empty() ? "" : fmt::format(" ({})", a->source));
   }
 }
 
