@@ -12,5 +12,5 @@ libpmix_server_la_SOURCES = \
   pmix_glue/environment.cc pmix_glue/upcalls.cc pmix_glue/fence.cc pmix_glue/names.cc \
   pmix_glue/query.cc pmix_glue/store.h pmix_glue/store.cc pmix_glue/exchange.h \
   pmix_glue/exchange.cc pmix_glue/shift.h pmix_glue/shift.cc pmix_glue/pmi1.h pmix_glue/pmi1.cc \
-  pmix_glue/pmi1_link.cc pmix_glue/elf.cc
+  pmix_glue/pmi1_link.cc pmix_glue/elf.cc pmix_glue/single_rounds.h pmix_glue/single_rounds.cc
 libpmix_server_la_LIBADD = libpmix_common.la libbase.la $(PMIX_LIBS) $(HWLOC_LIBS) $(FMT_LIBS)

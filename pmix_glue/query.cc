@@ -14,7 +14,7 @@ namespace {
 
 struct Question {
   std::string key;
-  std::string job;
+  std::string job;  // the PMIX_NSPACE it is about, if any
 };
 
 pmix_proc_state_t state_of(const RankRecord& rank) {
@@ -74,14 +74,15 @@ void release_answer(void* context) {
   delete answer;
 }
 
-pmix_status_t on_query(pmix_proc_t* proc, pmix_query_t* queries, size_t n,
-                       pmix_info_cbfunc_t callback, void* context) {
+// The asker is no help: libpmix says that it is the server itself.
+pmix_status_t on_query(pmix_proc_t*, pmix_query_t* queries, size_t n, pmix_info_cbfunc_t callback,
+                       void* context) {
   Server::Impl* impl = upcall_target;
   std::vector<Question> questions;
   for (size_t i = 0; i < n; ++i) {
     const auto named = text(find(queries[i].qualifiers, queries[i].nqual, PMIX_NSPACE));
     for (char** key = queries[i].keys; key != nullptr && *key != nullptr; ++key)
-      questions.push_back({*key, named.empty() ? to_proc_id(*proc).job : named});
+      questions.push_back({*key, named});
   }
   impl->shift.post([impl, questions = std::move(questions), callback, context] {
     InfoList infos;

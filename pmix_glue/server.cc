@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <hwloc.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "pmix_glue/info.h"
 #include "pmix_glue/server_impl.h"
+#include "pmix_glue/single_rounds.h"
 #include "pmix_glue/status.h"
 
 namespace rlx::pmix {
@@ -82,7 +84,25 @@ const RankRecord* Server::Impl::find(const ProcId& rank) const {
 
 namespace {
 
+// libpmix's threads get no signals: not those the launcher reads, and not SIGPIPE when a rank is
+// gone.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 pmix_status_t init_library(Server::Impl* impl) {
+  const AllSignalsBlocked blocked;  // threads inherit it
   const std::string dir = impl->options.tmpdir + "/pmix";
   InfoList infos;
   infos.text(PMIX_SERVER_TMPDIR, dir);
@@ -115,6 +135,8 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   const std::string dir = options.tmpdir + "/pmix";
   if (::mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno("cannot make the directory " + dir);
+  if (!enter_single_rounds())
+    log::warn("this program does not export its epoll_wait: ranks that die together may crash it");
   clean_own_environment();
   // Job data in memory: the default keeps it in files of 4 MiB a job and takes 40 ms longer.
   ::setenv("PMIX_MCA_gds", "hash", 0);

@@ -2,12 +2,12 @@
 //
 // The PMIx server of one node: what a launcher (or its daemon on a node) needs to host ranks.
 //
-// Threads: libpmix runs its own two threads. They only queue work; everything a caller sees happens
-// on the thread that calls dispatch(). All functions below are called from that one thread, which
-// must have blocked the signals it reads by signalfd before start(). Order of a job: start,
-// register_job, environment + fork for each local rank, dispatch() whenever fd() is readable,
-// rank_ended() for each reaped rank, deregister_job, then destroy the Server. A process starts one
-// Server in its life: libpmix cannot be initialised again.
+// Threads: libpmix runs its own two threads, which get no signals and only queue work; everything a
+// caller sees happens on the thread that calls dispatch(), and all functions below are called from
+// that one.
+// Order of a job: start, register_job, environment + fork for each local rank, dispatch() whenever
+// fd() is readable, rank_ended() for each reaped rank, deregister_job, then destroy the Server. A
+// process starts one Server in its life: libpmix cannot be initialised again.
 #pragma once
 
 #include <sys/types.h>
