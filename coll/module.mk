@@ -17,6 +17,12 @@ libcoll_la_SOURCES = \
   coll/all_to_all_pairwise.cc coll/all_to_all_shared.cc coll/gather_linear.cc coll/scatter_linear.cc
 libcoll_la_CXXFLAGS = $(AM_CXXFLAGS) -O2
 
-# The C interface joins the build with the engine (librlx.la).
-EXTRA_DIST += coll/api.h coll/api.cc coll/api_message.cc coll/api_collective.cc coll/api_exact.cc \
-  coll/communicator.h coll/communicator.cc coll/world.h coll/world.cc coll/rlx.map
+# librlx: the world and the C interface over everything below.
+lib_LTLIBRARIES += librlx.la
+librlx_la_SOURCES = \
+  coll/api.h coll/api.cc coll/api_message.cc coll/api_collective.cc coll/api_exact.cc \
+  coll/communicator.h coll/communicator.cc coll/world.h coll/world.cc
+librlx_la_LIBADD = libcoll.la libfabrics.la libkernels.la libpmix_client.la $(FMT_LIBS)
+librlx_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(srcdir)/coll/rlx.map -Wl,-z,defs
+EXTRA_librlx_la_DEPENDENCIES = coll/rlx.map
+EXTRA_DIST += coll/rlx.map

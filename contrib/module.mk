@@ -5,7 +5,7 @@ EXTRA_DIST += contrib/layers.txt contrib/packages.txt
 # rlx-perf and, in the same loops, its peers (compiled by contrib/bench/compare, not by make).
 rlx_perf_sources = contrib/tools/rlx_perf.cc contrib/bench/perf_core.h contrib/bench/perf_elements.h \
   contrib/bench/flag_latency.h
-EXTRA_DIST += contrib/bench/compare contrib/bench/mpi_perf.cc $(rlx_perf_sources)
+EXTRA_DIST += contrib/bench/compare contrib/bench/mpi_perf.cc
 
 # train, an example of a whole program (contrib/examples/Makefile builds it outside this tree).
 train_sources = contrib/examples/train/main.cc contrib/examples/train/trainer.cc \
@@ -33,3 +33,12 @@ EXTRA_DIST += contrib/build contrib/run contrib/check contrib/fuzz contrib/check
 check-style:
 	cd $(srcdir) && contrib/check-style
 .PHONY: check-style
+
+bin_PROGRAMS += rlx-perf
+rlx_perf_SOURCES = $(rlx_perf_sources)
+rlx_perf_LDADD = librlx.la
+if HAVE_DNNL
+noinst_PROGRAMS += train
+endif
+train_SOURCES = $(train_sources)
+train_LDADD = librlx.la $(DNNL_LIBS)

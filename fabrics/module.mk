@@ -5,7 +5,7 @@ libfabricstcp_la_SOURCES = \
   fabrics/tcp_frame.h fabrics/tcp_frame.cc fabrics/tcp_greeting.h fabrics/tcp_greeting.cc \
   fabrics/tcp_lobby.h fabrics/tcp_lobby.cc fabrics/tcp_socket.h fabrics/tcp_socket.cc \
   fabrics/tcp_stream.h fabrics/tcp_stream.cc
-libfabricstcp_la_LIBADD = libbase.la $(SODIUM_LIBS)
+libfabricstcp_la_LIBADD = $(SODIUM_LIBS)
 
 noinst_LTLIBRARIES += libfabrics.la
 libfabrics_la_SOURCES = \

@@ -5,7 +5,7 @@ libhosted_la_LIBADD = libpmix_server.la
 
 check_PROGRAMS += test/pmix_glue/test_parts test/pmix_glue/test_pmi1 test/pmix_glue/test_server
 test_pmix_glue_test_parts_SOURCES = test/pmix_glue/test_parts.cc
-test_pmix_glue_test_parts_LDADD = libhosted.la libpmix_client.la $(TEST_LIBS)
+test_pmix_glue_test_parts_LDADD = libhosted.la libpmix_client.la libbase.la $(TEST_LIBS)
 test_pmix_glue_test_pmi1_SOURCES = test/pmix_glue/test_pmi1.cc
 test_pmix_glue_test_pmi1_LDADD = libpmix_server.la $(TEST_LIBS)
 test_pmix_glue_test_server_SOURCES = test/pmix_glue/test_server.cc
@@ -14,5 +14,5 @@ test_pmix_glue_test_server_LDADD = libhosted.la $(TEST_LIBS)
 # A rank for the tests, not a test.
 noinst_PROGRAMS += test/pmix_glue/rank
 test_pmix_glue_rank_SOURCES = test/pmix_glue/rank.cc
-test_pmix_glue_rank_LDADD = libpmix_client.la
+test_pmix_glue_rank_LDADD = libpmix_client.la libbase.la
 test_pmix_glue_test_server_DEPENDENCIES = libhosted.la test/pmix_glue/rank
