@@ -11,14 +11,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 
 #include "base/clock.h"
+#include "test/support/command.h"
 
 namespace rlx::test {
 namespace {
@@ -208,7 +207,7 @@ class MiniLauncher final : public pmix::Host {
   }
 
   HostedOptions options_;
-  std::optional<ScratchDir> scratch_;
+  std::optional<TempDir> scratch_;
   sigset_t signals_;
   int signal_fd_ = -1;
   std::string output_path_;
@@ -307,32 +306,6 @@ Outcome host_job(const std::vector<std::pair<std::vector<std::string>, uint32_t>
   outcome.output =
       fmt::format("the host ended without a word, status {}: {}", shell_status(status), answer);
   return outcome;
-}
-
-std::string built(const std::string& program) {
-  const char* dir = std::getenv("RLX_BUILDDIR");
-  return fmt::format("{}/test/pmix_glue/{}", dir != nullptr ? dir : ".", program);
-}
-
-std::string compile_mpi(const std::string& compiler, const std::string& source,
-                        const std::string& into) {
-  if (std::system(fmt::format("command -v {} >/dev/null", compiler).c_str()) != 0) return {};
-  const char* dir = std::getenv("RLX_SRCDIR");
-  const std::string program = fmt::format("{}/{}.{}", into, source, compiler);
-  const std::string command = fmt::format("{} -o {} {}/test/pmix_glue/{}", compiler, program,
-                                          dir != nullptr ? dir : ".", source);
-  if (std::system(command.c_str()) != 0) throw std::runtime_error(command + " failed");
-  return program;
-}
-
-ScratchDir::ScratchDir() {
-  std::string name = (std::filesystem::temp_directory_path() / "rlx-test.XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory");
-  path_ = name;
-}
-ScratchDir::~ScratchDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 std::string read_file(const std::string& path) {

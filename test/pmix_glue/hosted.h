@@ -49,26 +49,6 @@ struct Outcome {
 Outcome host_job(const std::vector<std::pair<std::vector<std::string>, uint32_t>>& apps,
                  const HostedOptions& options = {});
 
-// Where the build put a helper program.
-std::string built(const std::string& program);
-// Compiles `source` (beside the tests) with an MPI compiler; empty when that compiler is not
-// installed.
-std::string compile_mpi(const std::string& compiler, const std::string& source,
-                        const std::string& into);
-
-// A directory that goes away with the object.
-class ScratchDir {
- public:
-  ScratchDir();
-  ~ScratchDir();
-  ScratchDir(const ScratchDir&) = delete;
-  ScratchDir& operator=(const ScratchDir&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 std::string read_file(const std::string& path);
 
 }  // namespace rlx::test

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "test/pmix_glue/hosted.h"
+#include "test/support/command.h"
 
 using namespace rlx;
 using namespace rlx::test;
@@ -19,7 +20,7 @@ int count(const std::string& text, const std::string& part) {
 }
 
 std::vector<std::string> rank_program(std::vector<std::string> args) {
-  args.insert(args.begin(), built("rank"));
+  args.insert(args.begin(), built("test/pmix_glue/rank"));
   return args;
 }
 
@@ -145,7 +146,7 @@ Test(server, spawns_a_job_that_its_parent_can_connect_to, .timeout = 60) {
 }
 
 Test(client, hears_within_seconds_that_the_server_was_killed, .timeout = 60) {
-  const ScratchDir dir;
+  const TempDir dir;
   HostedOptions options;
   options.dir = dir.path();
   options.die_with_us = false;
