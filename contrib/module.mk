@@ -20,6 +20,19 @@ bin_PROGRAMS += rlx-info
 rlx_info_SOURCES = contrib/tools/rlx_info.cc
 rlx_info_LDADD = libcoll.la libfabrics.la libkernels.la libtopology.la libbase.la $(FMT_LIBS)
 
+# Manual pages and completion, written by the programs from their own tables.
+nodist_man1_MANS = rlxrun.1
+nodist_man7_MANS = rlx.7
+completiondir = $(datadir)/bash-completion/completions
+nodist_completion_DATA = contrib/rlxrun
+CLEANFILES += rlxrun.1 rlx.7 contrib/rlxrun
+rlxrun.1: rlxrun$(EXEEXT)
+	$(AM_V_GEN)./rlxrun --man >$@.tmp && mv $@.tmp $@
+contrib/rlxrun: rlxrun$(EXEEXT)
+	$(AM_V_GEN)mkdir -p contrib && ./rlxrun --completion >$@.tmp && mv $@.tmp $@
+rlx.7: rlx-info$(EXEEXT)
+	$(AM_V_GEN)./rlx-info man >$@.tmp && mv $@.tmp $@
+
 # What a user starts from: pkg-config and the examples with a Makefile of their own.
 pkgconfigdir = $(libdir)/pkgconfig
 nodist_pkgconfig_DATA = rlx.pc

@@ -27,11 +27,7 @@ inline void pin_to_nth_allowed_cpu(int n) {
     }
 }
 
-// Microseconds, the median of some milliseconds; 0 with fewer than two cores. Forks: call it before
-// any library starts.
-inline double flag_latency_us() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return 0;
+inline double flag_latency_of_first_two_cpus() {
   void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 0;
   auto& flag = *new (memory) std::atomic<int>(0);
@@ -59,9 +55,23 @@ inline double flag_latency_us() {
     samples.push_back((now_us() - t0) / kBatch / 2);
   }
   waitpid(child, nullptr, 0);
-  sched_setaffinity(0, sizeof allowed, &allowed);
   munmap(memory, 4096);
   return stats_of(std::move(samples), kBatch).median_us;
+}
+
+// Microseconds, the median of some milliseconds; 0 with fewer than two cores. Forks: call it before
+// any library starts.
+inline double flag_latency_us() {
+  cpu_set_t mine, allowed;
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return 0;
+  CPU_ZERO(&allowed);
+  // A launcher may have bound us to one core: the system cuts "all" down to what it allows at most.
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &allowed);
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  const double flag_us = CPU_COUNT(&allowed) < 2 ? 0 : flag_latency_of_first_two_cpus();
+  sched_setaffinity(0, sizeof mine, &mine);
+  return flag_us;
 }
 
 }  // namespace perf

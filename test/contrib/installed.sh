@@ -13,6 +13,8 @@ export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH
 for program in rlxrun rlx-info rlx-perf; do
   expect "installs $program" 0 "$work/root$prefix/bin/$program" --version
 done
+that 'installs manual pages and the completion' test \
+  "$(find "$work/root" -name 'rlx*.[17]' -o -name rlxrun -path '*completions*' | wc -l)" -eq 3
 # The compiler may be two words (ccache g++).
 # shellcheck disable=SC2046,SC2086
 expect 'compiles a program that calls everything in rlx.hpp' 0 \

@@ -20,10 +20,10 @@ job() {  # NAME CODE RANKS OPTIONS...
 weights() { sed -n 's/^weights \([0-9a-f]*\) after.*/\1/p' "$work/out"; }
 lines() { [ "$(grep -c '^train: ' "$work/err")" -eq 1 ] && [ "$(sed -n '/^train: /,$p' "$work/err" | wc -l)" -le 4 ]; }
 
-job 'trains with two ranks' 0 2 --steps 120 --batch 128 --checkpoint none
-# A byte is 8 bits; the untrained model says about that.
+job 'trains with two ranks' 0 2 --steps 300 --batch 128 --checkpoint none
+# The untrained model says 8; knowing how frequent each byte is gives about 5.
 # shellcheck disable=SC2016
-that 'learns: below 4.3 bits a byte' awk '/^held-out/ { found = 1; exit !($3 < 4.3) } END { if (!found) exit 1 }' out
+that 'learns: below 4 bits a byte' awk '/^held-out/ { found = 1; exit !($3 < 4) } END { if (!found) exit 1 }' out
 said 'shows progress and a sample' out '^--- a sample ---'
 
 for n in 1 2 4 8; do
