@@ -12,10 +12,13 @@
 namespace rlx {
 namespace {
 
-// Sweeps that move nothing before anyone looks at the clock.
-constexpr std::uint32_t kQuietSweeps = 64;
+// Every so many sweeps that move nothing, somebody looks at the clock. Asleep, a process makes a
+// sweep in 50 ms.
+constexpr std::uint32_t kQuietSweeps = 8;
 // Tries before the first poll: a peer that is only a cache line away is worth a short look.
 constexpr int kBriskTries = 32;
+// How long a rank waits for the words of a call that differs from its own.
+constexpr std::int64_t kHearingMs = 1000;
 
 }  // namespace
 
@@ -136,14 +139,27 @@ void Engine::end(Task& task, const Error& why) {
 void Engine::fail(Task& task) {
   Channel& channel = *task.channel;
   Error why = task.error.error();
-  if (why.code == Code::kMismatch) {
+  if (task.mismatched_with >= 0) {
     send_report(channel, links_, task.call);
     why.text = describe_mismatch(task);
   } else {
-    why.text = fmt::format("{} on {}: {}", to_string(task.call), channel.group.name, why.text);
+    // The rank a message was for may be gone only because another one went before.
+    const Error* death = why.code == Code::kPeerFailed ? first_death(channel) : nullptr;
+    why.text = fmt::format("{} on {}: {}", to_string(task.call), channel.group.name,
+                           death == nullptr ? why.text : death->text);
   }
   break_channel(channel, why);
   if (!task.done) end(task, channel.broken.error());
+}
+
+// Of the channel's ranks that are gone, the one that went first.
+const Error* Engine::first_death(const Channel& channel) {
+  const auto& world = channel.group.world;
+  const int first = links_.first_failed();
+  if (std::find(world.begin(), world.end(), first) != world.end()) return links_.failed(first);
+  for (const int r : world)
+    if (const Error* dead = links_.failed(r)) return dead;
+  return nullptr;
 }
 
 // Fails everything under way on the channel, and all that comes later.
@@ -162,13 +178,23 @@ std::string Engine::describe_mismatch(const Task& task) {
     return mismatch_text(channel, rank, theirs, channel.group.rank, task.call);
   }
   // A message showed it, but carries no words. The peer answers our report with its own call.
-  const auto reported = [&] { return channel.reported[rank].number >= task.call.number; };
-  const Deadline deadline = Deadline::after_ms(1000);
-  while (!reported() && !deadline.passed() && links_.failed(channel.group.world[rank]) == nullptr) {
-    links_.poll();
-    read_reports();
-  }
-  if (reported())
+  struct Hearing {
+    Engine* engine;
+    Channel* channel;
+    int rank;
+    std::uint64_t number;
+    bool reported() const { return channel->reported[rank].number >= number; }
+  } hearing{this, &channel, rank, task.call.number};
+  const auto turn = [](void* state) {
+    const auto& h = *static_cast<Hearing*>(state);
+    const bool moved = h.engine->links_.poll();
+    h.engine->read_reports();
+    if (h.reported() || h.engine->links_.failed(h.channel->group.world[h.rank]) != nullptr)
+      return Turn::kDone;
+    return moved ? Turn::kMoved : Turn::kIdle;
+  };
+  (void)links_.until(turn, &hearing, Deadline::after_ms(kHearingMs));
+  if (hearing.reported())
     return mismatch_text(channel, rank, channel.reported[rank], channel.group.rank, task.call);
   return fmt::format("{}: rank {} called something else while rank {} called {}",
                      channel.group.name, rank, channel.group.rank, to_string(task.call));
@@ -198,6 +224,8 @@ Status Engine::wait(Request* request, Deadline deadline) {
   if (waited.error().code != Code::kTimeout || request->kind != Request::Kind::kCollective)
     return waited;
   auto& task = static_cast<Task&>(*request);
+  read_reports();
+  if (task.done) return task.status();
   const std::string text = fmt::format("{} on {} did not end within {} ms; {}",
                                        to_string(task.call), task.channel->group.name,
                                        (now_ns() - began_ns) / 1000000, missing_text(task, links_));
@@ -222,7 +250,7 @@ bool Engine::progress() {
   moved |= links_.poll();
   if (moved)
     impl_->quiet_sweeps = 0;
-  else if (++impl_->quiet_sweeps >= kQuietSweeps)
+  else if (++impl_->quiet_sweeps % kQuietSweeps == 0)
     look_around();
   return moved;
 }
@@ -241,13 +269,11 @@ void Engine::look_around() {
   for (Task* task : tasks) {
     if (task->done || step(*task)) continue;
     Channel& channel = *task->channel;
-    for (int r = 0; r < channel.group.size(); ++r) {
-      const Error* dead = links_.failed(channel.group.world[r]);
-      if (dead == nullptr || task->done) continue;
+    if (const Error* dead = first_death(channel)) {
       break_channel(channel, {dead->code, fmt::format("{} on {}: {}", to_string(task->call),
                                                       channel.group.name, dead->text)});
+      continue;
     }
-    if (task->done) continue;
     if (task->idle_since_ns == 0) task->idle_since_ns = now;
     if (!task->reported && now - task->idle_since_ns >= kReportAfterNs) {
       task->reported = true;

@@ -118,6 +118,7 @@ class Engine final : public RequestOwner {
   void fail(Task& task);
   void break_channel(Channel& channel, const Error& why);
   std::string early_clash(const Channel& channel, const CallText& call) const;
+  const Error* first_death(const Channel& channel);
   std::string describe_mismatch(const Task& task);
   void look_around();
   void read_reports();

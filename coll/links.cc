@@ -25,6 +25,7 @@ class EndpointLinks final : public Links {
   bool cancel(Request* request) override { return endpoint_.cancel(request); }
   bool poll() override { return endpoint_.poll(); }
   const Error* failed(int rank) override { return endpoint_.failed(rank); }
+  int first_failed() override { return endpoint_.first_failed(); }
   std::string host_of(int rank) override { return endpoint_.host_of(rank); }
 
   void tell(int to, std::uint64_t tag, std::string_view bytes) override {

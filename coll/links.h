@@ -31,6 +31,7 @@ class Links {
   virtual bool cancel(Request* request) = 0;
   virtual bool poll() = 0;
   virtual const Error* failed(int rank) = 0;
+  virtual int first_failed() = 0;
   virtual std::string host_of(int rank) = 0;
   // A short message that nobody waits for, and taking one with this tag (under the mask) from
   // anyone, if one has arrived.

@@ -124,6 +124,10 @@ class SimLinks final : public Links {
 
   bool poll() override { return host_.deliver(rank_); }
   const Error* failed(int rank) override { return host_.dead[rank] ? &host_.death : nullptr; }
+  int first_failed() override {
+    const auto at = std::find(host_.dead.begin(), host_.dead.end(), true);
+    return at == host_.dead.end() ? -1 : static_cast<int>(at - host_.dead.begin());
+  }
   std::string host_of(int) override { return "simulated"; }
 
   void tell(int to, std::uint64_t tag, std::string_view bytes) override {

@@ -335,14 +335,25 @@ void Task::check_in_flight() {
     if (came && ((message.tag ^ message_tag(*this, step.round)) & kTagFingerprint) != 0) {
       mismatched_with = step.peer;
       fail_with(Code::kMismatch, "");
+    } else if (came && message.code == Code::kOk && message.n_bytes != step.n) {
+      fail_with(Code::kMismatch, fmt::format("rank {} sent {} bytes where {} are received: counts "
+                                             "of the ranks do not agree",
+                                             step.peer, message.n_bytes, step.n));
     } else if (message.code != Code::kOk) {
       fail_with(message.code, message.text);
     } else {
+      if (step.what == Do::recv) note_arrival(step.peer);
       finish_step(item.step);
     }
     message.release();
   }
   in_flight.resize(kept);
+}
+
+// A message of this call says as much as a report.
+void Task::note_arrival(int peer) {
+  CallText& last = channel->reported[static_cast<std::size_t>(peer)];
+  if (last.number < call.number) last = call;
 }
 
 void Task::start_step(std::uint32_t index, Links& links) {

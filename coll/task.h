@@ -85,6 +85,7 @@ struct Task final : Request {
   void start_step(std::uint32_t step, Links& links);
   void finish_step(std::uint32_t step);
   void check_in_flight();
+  void note_arrival(int peer);
   void reduce(const Step& step, std::uint64_t first, std::uint64_t count);
   std::byte* at(const Ref& ref) const;
   Area& area(int rank) const { return *channel->group.areas[rank]; }

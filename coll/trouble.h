@@ -18,7 +18,7 @@
 namespace rlx {
 
 inline constexpr std::int64_t kLookAfterNs = 10'000'000;
-inline constexpr std::int64_t kReportAfterNs = 200'000'000;
+inline constexpr std::int64_t kReportAfterNs = 100'000'000;
 inline constexpr std::size_t kRecentCalls = 64;
 
 std::string to_string(const CallText& call);

@@ -26,3 +26,10 @@ test_kernels_test_convert_LDADD = $(KERNELS_TEST_LIBS)
 check_PROGRAMS += test/coll/test_plans
 test_coll_test_plans_SOURCES = test/coll/test_plans.cc test/coll/oracle.h test/coll/oracle.cc
 test_coll_test_plans_LDADD = libcoll.la libkernels.la libbase.la $(TEST_LIBS)
+check_PROGRAMS += test/coll/test_collectives
+test_coll_test_collectives_SOURCES = test/coll/test_collectives.cc test/coll/oracle.h test/coll/oracle.cc \
+  test/coll/station.h test/coll/station.cc
+test_coll_test_collectives_LDADD = libtestsupport.la libcoll.la libfabrics.la libkernels.la libbase.la $(TEST_LIBS)
+check_PROGRAMS += test/coll/test_trouble
+test_coll_test_trouble_SOURCES = test/coll/test_trouble.cc test/coll/station.h test/coll/station.cc
+test_coll_test_trouble_LDADD = libtestsupport.la libcoll.la libfabrics.la libkernels.la libbase.la $(TEST_LIBS)

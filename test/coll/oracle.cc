@@ -274,7 +274,7 @@ std::vector<std::byte> after(const Case& c, int rank) {
   return bytes;
 }
 
-void bind(BoundCall& bound, const Case& c, int rank, std::byte* memory) {
+void bind_call(BoundCall& bound, const Case& c, int rank, std::byte* memory) {
   const Memory layout = memory_of(c, rank);
   bound.call = {.coll = c.coll,
                 .dtype = c.dtype,

@@ -50,7 +50,7 @@ struct BoundCall {
   Call call;
   Uneven send, recv;
 };
-void bind(BoundCall& bound, const Case& c, int rank, std::byte* memory);
+void bind_call(BoundCall& bound, const Case& c, int rank, std::byte* memory);
 
 std::string to_string(const Case& c);
 

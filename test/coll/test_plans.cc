@@ -35,7 +35,7 @@ void run_cases(
       std::byte* memory = pooled(r) ? sim.pool_alloc(r, bytes.size()) : sim.alloc(r, bytes.size());
       if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
       run.memory.push_back(memory);
-      bind(*bound.emplace_back(std::make_unique<BoundCall>()), c, r, memory);
+      bind_call(*bound.emplace_back(std::make_unique<BoundCall>()), c, r, memory);
       sim.start(r, bound.back()->call);
     }
     running.push_back(std::move(run));
@@ -63,7 +63,7 @@ void check_faults(Simulator& sim, const Algorithm& algorithm, const Case& c) {
   for (int r = 0; r < c.n_ranks; ++r) {
     BoundCall bound;
     std::vector<std::byte> memory(memory_of(c, r).n_bytes + 1);
-    bind(bound, c, r, memory.data());
+    bind_call(bound, c, r, memory.data());
     const Shape shape = sim.collectives(r).shape_of(bound.call);
     if (algorithm.reject(shape) != nullptr) return;
     const std::string fault = check_plan(algorithm.plan(shape, Params{}), shape);
