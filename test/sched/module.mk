@@ -1,0 +1,12 @@
+# Tests of sched/: all share support.cc.
+check_LTLIBRARIES += libschedtest.la
+libschedtest_la_SOURCES = test/sched/support.h test/sched/support.cc
+libschedtest_la_LIBADD = libsched.la
+SCHED_TEST_LIBS = libschedtest.la libsched.la libbase.la $(TEST_LIBS)
+check_PROGRAMS += test/sched/test_eplb test/sched/test_search test/sched/test_oracle
+test_sched_test_eplb_SOURCES = test/sched/test_eplb.cc
+test_sched_test_eplb_LDADD = $(SCHED_TEST_LIBS)
+test_sched_test_search_SOURCES = test/sched/test_search.cc
+test_sched_test_search_LDADD = $(SCHED_TEST_LIBS)
+test_sched_test_oracle_SOURCES = test/sched/test_oracle.cc
+test_sched_test_oracle_LDADD = $(SCHED_TEST_LIBS)
