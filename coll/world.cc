@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
@@ -203,6 +204,9 @@ Status World::finalize() {
   return met ? left : met;
 }
 
-void World::abort(int exit_code, std::string_view why) { bootstrap_->abort(exit_code, why); }
+void World::abort(int exit_code, std::string_view why) {
+  bootstrap_->abort(exit_code, why);
+  std::abort();  // not reached; g++ does not see that a virtual call never returns
+}
 
 }  // namespace rlx
