@@ -25,7 +25,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 32;
 inline constexpr std::uint32_t kMaxExt = 256;
 // Large enough that the cost of a frame (place, on_frame, one more system call) is lost in the
 // copy.
-inline constexpr std::uint32_t kMaxPay = 256 * 1024;
+inline constexpr std::uint32_t kMaxPay = 512 * 1024;
 
 enum class FrameKind : std::uint8_t { data = 1, bye = 2 };
 

@@ -15,9 +15,14 @@ namespace {
 constexpr std::size_t kFlatBytes = 4096;
 // Bound on what waits as a copy in one link; a frame that does not fit is kFull.
 constexpr std::size_t kMaxCopies = 2 * (kFrameHeaderBytes + kMaxExt + kMaxPay);
-constexpr std::size_t kMaxPieces = 1024;
+// Bound on bytes that wait in the caller's memory: more would only stand in the way of a small
+// frame behind them.
+constexpr std::size_t kMaxOutside = 2 * kMaxPay;
 constexpr std::size_t kIovs = 64;
 constexpr std::size_t kReadAhead = 64 * 1024;
+// While a body is read, only so much of what follows it: a large next frame is better read straight
+// to its own place.
+constexpr std::size_t kTail = 4096;
 
 std::size_t size_of(const Frame& frame) { return kFrameHeaderBytes + frame.n_ext + frame.n_pay; }
 
@@ -55,8 +60,9 @@ ssize_t send_frame(int fd, const Frame& frame, const unsigned char* header) {
 // --- Out ---
 
 bool OutStream::has_room(const Frame& frame) const {
-  const std::size_t n_copied = size_of(frame) - (frame.cookie ? frame.n_pay : 0);
-  return pieces_.size() + 2 <= kMaxPieces && copies_.size() + n_copied <= kMaxCopies;
+  const std::size_t n_outside = frame.cookie ? frame.n_pay : 0;
+  return copies_.size() + size_of(frame) - n_outside <= kMaxCopies &&
+         n_outside_ + n_outside <= kMaxOutside;
 }
 
 Posted OutStream::post(int fd, const Frame& frame) {
@@ -108,10 +114,9 @@ void OutStream::queue_rest(const Frame& frame, const unsigned char* header, std:
   queue_copy(static_cast<const char*>(frame.ext) + done, frame.n_ext - done);
   done = skip(frame.n_pay);
   const char* const rest = static_cast<const char*>(frame.pay) + done;
-  if (frame.cookie && frame.n_pay)
-    pieces_.push_back({rest, 0, frame.n_pay - done, frame.cookie});
-  else
-    queue_copy(rest, frame.n_pay - done);
+  if (!frame.cookie || !frame.n_pay) return queue_copy(rest, frame.n_pay - done);
+  pieces_.push_back({rest, 0, frame.n_pay - done, frame.cookie});
+  n_outside_ += frame.n_pay - done;
 }
 
 Moved OutStream::flush(int fd, Link peer, Sink& sink, int& n_sent) {
@@ -134,26 +139,26 @@ Moved OutStream::flush(int fd, Link peer, Sink& sink, int& n_sent) {
   return static_cast<std::size_t>(sent) == n_asked ? Moved::all : Moved::some;
 }
 
-void OutStream::drop_front(std::size_t n_bytes, Link peer, Sink& sink, int& n_sent) {
-  while (!pieces_.empty()) {
+void OutStream::drop_front(std::size_t n_gone, Link peer, Sink& sink, int& n_sent) {
+  while (n_gone > 0) {
     Piece& piece = pieces_.front();
-    if (n_bytes < piece.n_bytes) {
-      if (piece.outside)
-        piece.outside += n_bytes;
-      else
-        piece.offset += n_bytes;
-      piece.n_bytes -= n_bytes;
-      return;
+    const std::size_t n = std::min(n_gone, piece.n_bytes);
+    n_gone -= n;
+    piece.n_bytes -= n;
+    if (piece.outside) {
+      piece.outside += n;
+      n_outside_ -= n;
+    } else {
+      piece.offset += n;
     }
-    n_bytes -= piece.n_bytes;
+    if (piece.n_bytes > 0) return;
     const std::uint64_t cookie = piece.cookie;
     pieces_.pop_front();
-    if (cookie) {
-      ++n_sent;
-      sink.on_sent(peer, cookie);  // may post: the queue is consistent here
-    }
+    if (pieces_.empty()) copies_.clear();
+    if (!cookie) continue;
+    ++n_sent;
+    sink.on_sent(peer, cookie);  // may post: all is consistent here
   }
-  if (pieces_.empty()) copies_.clear();
 }
 
 void OutStream::say_bye(int fd) {
@@ -197,7 +202,7 @@ Moved InStream::read_ahead(int fd) {
 // The body to its place and what follows it to ahead_, which is empty then.
 Moved InStream::read_body(int fd) {
   const std::size_t n_left = header_.n_pay - n_body_;
-  iovec iov[2] = {{body_ + n_body_, n_left}, {ahead_.get(), kReadAhead}};
+  iovec iov[2] = {{body_ + n_body_, n_left}, {ahead_.get(), kTail}};
   const ssize_t n = ::readv(fd, iov, 2);
   if (n < 0) return errno == EAGAIN || errno == EINTR ? Moved::some : stop(strerror(errno));
   if (n == 0) return stop("");
@@ -206,7 +211,7 @@ Moved InStream::read_body(int fd) {
   n_body_ += std::min(n_got, n_left);
   begin_ = 0;
   end_ = n_got > n_left ? n_got - n_left : 0;
-  return n_got == n_left + kReadAhead ? Moved::all : Moved::some;
+  return n_got == n_left + kTail ? Moved::all : Moved::some;
 }
 
 // Delivers all whole frames of ahead_; false if the stream ended or makes no sense.

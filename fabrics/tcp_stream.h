@@ -48,10 +48,11 @@ class OutStream {
   void queue_copy(const void* bytes, std::size_t n_bytes);
   void queue_rest(const Frame& frame, const unsigned char* header, std::size_t n_gone);
   bool has_room(const Frame& frame) const;
-  void drop_front(std::size_t n_bytes, Link peer, Sink& sink, int& n_sent);
+  void drop_front(std::size_t n_gone, Link peer, Sink& sink, int& n_sent);
 
   std::deque<Piece> pieces_;
-  std::vector<char> copies_;  // emptied when pieces_ is
+  std::vector<char> copies_;   // emptied when pieces_ is
+  std::size_t n_outside_ = 0;  // bytes of pieces_ that are the caller's
   std::uint32_t serial_ = 0;
   int error_ = 0;
 };
