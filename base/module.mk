@@ -3,9 +3,7 @@ libbase_la_SOURCES = \
   base/result.h base/result.cc base/dtype.h base/dtype.cc base/clock.h \
   base/knobs.def base/knobs.h base/knobs.cc base/log.h base/log.cc base/bootstrap.h \
   base/bytes.h base/cpu_set.h base/cpu_set.cc
-libbase_la_LIBADD = $(FMT_LIBS)
 
 # The machine's topology; apart from libbase because only the launcher and rlx-info need hwloc.
 noinst_LTLIBRARIES += libtopology.la
 libtopology_la_SOURCES = base/topology.h base/topology.cc base/cgroup.h base/cgroup.cc
-libtopology_la_LIBADD = libbase.la $(HWLOC_LIBS) $(FMT_LIBS)

@@ -11,7 +11,7 @@
 
 namespace rlx::api {
 
-std::unique_ptr<World> g_world;
+World* g_world = nullptr;
 
 namespace {
 thread_local std::string g_error_text;
@@ -93,7 +93,8 @@ extern "C" {
 int rlx_init(void) {
   return guarded([]() -> Status {
     if (g_world) return fail(Code::kInvalid, "rlx_init was called twice");
-    RLX_TRY_ASSIGN(g_world, World::join());
+    RLX_TRY_ASSIGN(auto world, World::join());
+    g_world = world.release();
     return {};
   });
 }
@@ -102,7 +103,7 @@ int rlx_finalize(void) {
   return guarded([]() -> Status {
     RLX_TRY(initialized());
     Status status = g_world->finalize();
-    g_world.reset();
+    delete std::exchange(g_world, nullptr);
     return status;
   });
 }

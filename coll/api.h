@@ -17,8 +17,10 @@
 
 namespace rlx::api {
 
-// The one global: what rlx_init made. nullptr before and after.
-extern std::unique_ptr<World> g_world;
+// The one global: what rlx_init made and rlx_finalize deletes; nullptr before and after. A process
+// that exits in between leaves it alone: what its parts need may be gone when static objects are
+// destroyed.
+extern World* g_world;
 
 // Remembers the text for rlx_error_text() and gives the code.
 int report(const Error& error);

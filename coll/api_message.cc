@@ -85,6 +85,15 @@ Result<Request*> start_recv(void* data, std::uint64_t count, rlx_dtype dtype, in
                                    count * size_of(static_cast<Dtype>(dtype)));
 }
 
+// As Engine::until with the usual deadline; `state` says what was missing if it passes.
+template <class Ready>
+Status wait_until(Ready&& ready, const std::string& state) {
+  const Deadline deadline = World::deadline();
+  const Status waited = g_world->engine().until(ready, deadline);
+  if (waited || waited.error().code != Code::kTimeout) return waited;
+  return fail(Code::kTimeout, fmt::format("after {} ms: {}", deadline.limit_ms(), state));
+}
+
 // Waits for one request; afterwards it is complete, whatever came out.
 Status finish(Request* request, rlx_status* status) {
   rlx_request handle = to_handle(request);
@@ -148,7 +157,7 @@ Status some(int n, rlx_request* requests, int* n_done, int* indices, rlx_status*
   if (!block)
     g_world->engine().progress();
   else
-    RLX_TRY(g_world->engine().until(one_done, World::deadline()));
+    RLX_TRY(wait_until(one_done, fmt::format("none of {} requests has completed", n)));
   return collect(n, requests, n_done, indices, statuses, at_most);
 }
 
@@ -189,7 +198,9 @@ Status probe(int source, int tag, rlx_comm comm, int* flag, rlx_status* status, 
     g_world->engine().progress();
     look();
   } else {
-    RLX_TRY(g_world->engine().until(look, World::deadline()));
+    RLX_TRY(wait_until(
+        look, fmt::format("probe: no message from {} has arrived",
+                          source == RLX_ANY_SOURCE ? "any rank" : fmt::format("rank {}", source))));
   }
   if (flag) *flag = envelope.has_value();
   if (envelope) set_status(status, found, envelope->source, envelope->tag, envelope->n_bytes);
@@ -286,7 +297,7 @@ int rlx_wait_all(int n, rlx_request* requests, rlx_status* statuses) {
   return guarded([&]() -> Status {
     RLX_TRY(check_requests(n, requests));
     Status first;
-    const Deadline deadline = World::deadline();
+    const Deadline deadline = World::deadline().started();
     for (int i = 0; i < n; ++i) {
       if (!requests[i]) continue;
       const Status waited = g_world->engine().wait(to_request(requests[i]), deadline);

@@ -218,17 +218,19 @@ Status Engine::run(const Job& job, Deadline deadline) {
 }
 
 Status Engine::wait(Request* request, Deadline deadline) {
-  const std::int64_t began_ns = deadline.is_never() ? 0 : now_ns();
   const Status waited = until([request] { return request->done; }, deadline);
   if (waited || request->done) return request->status();
-  if (waited.error().code != Code::kTimeout || request->kind != Request::Kind::kCollective)
-    return waited;
+  if (waited.error().code != Code::kTimeout) return waited;
+  if (request->kind != Request::Kind::kCollective) {
+    links_.abandon(request, deadline.limit_ms());
+    return request->status();
+  }
   auto& task = static_cast<Task&>(*request);
   read_reports();
   if (task.done) return task.status();
-  const std::string text = fmt::format("{} on {} did not end within {} ms; {}",
-                                       to_string(task.call), task.channel->group.name,
-                                       (now_ns() - began_ns) / 1000000, missing_text(task, links_));
+  const std::string text =
+      fmt::format("{} on {} did not end within {} ms; {}", to_string(task.call),
+                  task.channel->group.name, deadline.limit_ms(), missing_text(task, links_));
   break_channel(*task.channel, {Code::kTimeout, text});
   if (!task.done) end(task, task.channel->broken.error());
   return request->status();

@@ -24,6 +24,9 @@ class EndpointLinks final : public Links {
   }
   bool cancel(Request* request) override { return endpoint_.cancel(request); }
   bool poll() override { return endpoint_.poll(); }
+  void abandon(Request* message, std::int64_t after_ms) override {
+    endpoint_.abandon(message, after_ms);
+  }
   const Error* failed(int rank) override { return endpoint_.failed(rank); }
   int first_failed() override { return endpoint_.first_failed(); }
   std::string host_of(int rank) override { return endpoint_.host_of(rank); }

@@ -29,6 +29,7 @@ class Links {
                          std::uint64_t n_bytes) = 0;
   // A receive that has matched nothing completes with kCancelled; false if it is too late.
   virtual bool cancel(Request* request) = 0;
+  virtual void abandon(Request* message, std::int64_t after_ms) = 0;
   virtual bool poll() = 0;
   virtual const Error* failed(int rank) = 0;
   virtual int first_failed() = 0;

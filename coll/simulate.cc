@@ -123,6 +123,9 @@ class SimLinks final : public Links {
   }
 
   bool poll() override { return host_.deliver(rank_); }
+  void abandon(Request* message, std::int64_t) override {
+    message->finish(Code::kTimeout, "the simulation ended");
+  }
   const Error* failed(int rank) override { return host_.dead[rank] ? &host_.death : nullptr; }
   int first_failed() override {
     const auto at = std::find(host_.dead.begin(), host_.dead.end(), true);

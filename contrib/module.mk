@@ -5,6 +5,9 @@ EXTRA_DIST += contrib/layers.txt contrib/packages.txt
 # rlx-perf and, in the same loops, its peers (compiled by contrib/bench/compare, not by make).
 rlx_perf_sources = contrib/tools/rlx_perf.cc contrib/bench/perf_core.h contrib/bench/perf_elements.h \
   contrib/bench/flag_latency.h
+bin_PROGRAMS += rlx-perf
+rlx_perf_SOURCES = $(rlx_perf_sources)
+rlx_perf_LDADD = librlx.la
 EXTRA_DIST += contrib/bench/compare contrib/bench/mpi_perf.cc
 
 # train, an example of a whole program (contrib/examples/Makefile builds it outside this tree).
@@ -15,10 +18,15 @@ train_sources = contrib/examples/train/main.cc contrib/examples/train/trainer.cc
 train_state_sources = contrib/examples/train/checkpoint.cc contrib/examples/train/checkpoint.h \
   contrib/examples/train/model.cc contrib/examples/train/model.h contrib/examples/train/state.cc \
   contrib/examples/train/state.h
+if HAVE_DNNL
+noinst_PROGRAMS += train
+endif
+train_SOURCES = $(train_sources)
+train_LDADD = librlx.la $(DNNL_LIBS)
 
 bin_PROGRAMS += rlx-info
 rlx_info_SOURCES = contrib/tools/rlx_info.cc
-rlx_info_LDADD = libcoll.la libfabrics.la libkernels.la libtopology.la libbase.la $(FMT_LIBS)
+rlx_info_LDADD = $(COLL_LIBS) libtopology.la $(HWLOC_LIBS)
 
 # Manual pages and completion, written by the programs from their own tables.
 nodist_man1_MANS = rlxrun.1
@@ -46,12 +54,3 @@ EXTRA_DIST += contrib/build contrib/run contrib/check contrib/fuzz contrib/check
 check-style:
 	cd $(srcdir) && contrib/check-style
 .PHONY: check-style
-
-bin_PROGRAMS += rlx-perf
-rlx_perf_SOURCES = $(rlx_perf_sources)
-rlx_perf_LDADD = librlx.la
-if HAVE_DNNL
-noinst_PROGRAMS += train
-endif
-train_SOURCES = $(train_sources)
-train_LDADD = librlx.la $(DNNL_LIBS)

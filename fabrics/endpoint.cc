@@ -168,6 +168,9 @@ std::optional<Envelope> Endpoint::iprobe(int from, std::uint64_t tag, std::uint6
   return impl_->iprobe(from, tag, mask);
 }
 bool Endpoint::cancel(Request* request) { return impl_->cancel(request); }
+void Endpoint::abandon(Request* request, std::int64_t after_ms) {
+  impl_->abandon(request, after_ms);
+}
 void Endpoint::release(Request* request) { request->release(); }
 bool Endpoint::poll() { return impl_->poll(); }
 Waiter& Endpoint::waiter() { return *impl_->waiter; }

@@ -81,6 +81,9 @@ class Endpoint {
   std::optional<Envelope> iprobe(int from, std::uint64_t tag, std::uint64_t mask) const;
   // Receives that have matched nothing complete with kCancelled; false if it is too late.
   bool cancel(Request* request);
+  // Ends a request that did not end in time: kTimeout, with what it waited for as text. A message
+  // that is half here cannot be called back, so its peer counts as failed from then on.
+  void abandon(Request* request, std::int64_t after_ms);
   void release(Request* request);  // as request->release()
 
   // Moves everything a little; true if anything moved.

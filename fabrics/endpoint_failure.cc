@@ -158,6 +158,18 @@ std::string Endpoint::Impl::describe(const Request* request) const {
                      describe_tag(op.want_tag, op.mask), state);
 }
 
+void Endpoint::Impl::abandon(Request* request, std::int64_t after_ms) {
+  if (request->done) return;
+  const std::string text = fmt::format("after {} ms: {}", after_ms, describe(request));
+  if (!cancel(request)) {
+    const bool receives = request->kind == Request::Kind::kRecv;
+    const RecvOp* const op = receives ? static_cast<const RecvOp*>(request) : nullptr;
+    fail_peer(op ? op->message->source : request->source, text);
+  }
+  request->cancelled = false;
+  request->finish(Code::kTimeout, text);
+}
+
 std::vector<Pending> Endpoint::Impl::pending() {
   std::vector<Pending> out;
   const std::int64_t now = now_ns();

@@ -180,6 +180,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
                  std::uint64_t n_bytes);
   std::optional<Envelope> iprobe(int from, std::uint64_t tag, std::uint64_t mask) const;
   bool cancel(Request* request);
+  void abandon(Request* request, std::int64_t after_ms);
   Message* find_unexpected(int from, std::uint64_t tag, std::uint64_t mask) const;
   RecvOp* take_posted(int from, std::uint64_t tag);
   void take_message(Message* message, RecvOp* op);

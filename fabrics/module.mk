@@ -5,7 +5,6 @@ libfabricstcp_la_SOURCES = \
   fabrics/tcp_frame.h fabrics/tcp_frame.cc fabrics/tcp_greeting.h fabrics/tcp_greeting.cc \
   fabrics/tcp_lobby.h fabrics/tcp_lobby.cc fabrics/tcp_socket.h fabrics/tcp_socket.cc \
   fabrics/tcp_stream.h fabrics/tcp_stream.cc
-libfabricstcp_la_LIBADD = $(SODIUM_LIBS)
 
 noinst_LTLIBRARIES += libfabrics.la
 libfabrics_la_SOURCES = \
@@ -15,4 +14,3 @@ libfabrics_la_SOURCES = \
   fabrics/shm_ring.h fabrics/shm_segment.h fabrics/shm_segment.cc \
   fabrics/endpoint.h fabrics/endpoint.cc fabrics/endpoint_impl.h fabrics/endpoint_send.cc \
   fabrics/endpoint_recv.cc fabrics/endpoint_failure.cc fabrics/registry.h fabrics/registry.cc
-libfabrics_la_LIBADD = libfabricstcp.la libbase.la $(FMT_LIBS)

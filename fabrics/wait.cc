@@ -108,7 +108,7 @@ Waiter::~Waiter() {
   if (event_fd_ >= 0) close(event_fd_);
 }
 
-bool Waiter::restart(Stage& stage, Deadline deadline) {
+bool Waiter::restart(Stage& stage, const Deadline& deadline) {
   stage.turns = 0;
   stage.idle_since_ns = 0;
   stage.spun = false;
@@ -122,7 +122,7 @@ bool Waiter::restart(Stage& stage, Deadline deadline) {
 }
 
 // Decides between another spin, a yield and a sleep.
-bool Waiter::look_at_clock(Stage& stage, Deadline deadline) {
+bool Waiter::look_at_clock(Stage& stage, const Deadline& deadline) {
   const std::int64_t now = now_ns();
   if (stage.idle_since_ns == 0) stage.idle_since_ns = now;
   if (stage.slow_at_ns == 0) stage.slow_at_ns = now;
@@ -159,7 +159,7 @@ void Waiter::arm(Stage& stage) {
   for (Wire* wire : wires_) wire->arm();
 }
 
-bool Waiter::sleep(Stage& stage, Deadline deadline) {
+bool Waiter::sleep(Stage& stage, const Deadline& deadline) {
   const std::int64_t for_ns = std::min(kSlowEveryNs, deadline.left_ns());
   stage.expired = for_ns == 0;
   if (stage.expired) return true;

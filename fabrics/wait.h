@@ -120,8 +120,8 @@ class Waiter {
   explicit Waiter(std::vector<Wire*> wires, WaitBudget budget);
   Status watch_wires();
   // Both: true when slow() is due.
-  bool restart(Stage& stage, Deadline deadline);
-  bool rest(Stage& stage, Deadline deadline) {
+  bool restart(Stage& stage, const Deadline& deadline);
+  bool rest(Stage& stage, const Deadline& deadline) {
     if (!stage.spun && ++stage.turns < budget_.spins && (stage.turns & 63) != 0) [[likely]] {
       pause();
       return false;
@@ -135,11 +135,11 @@ class Waiter {
     asm volatile("yield");
 #endif
   }
-  bool look_at_clock(Stage& stage, Deadline deadline);
+  bool look_at_clock(Stage& stage, const Deadline& deadline);
   void end_of_spinning();
   void arm(Stage& stage);
   // False when slow() is due; true when something happened or the deadline passed.
-  bool sleep(Stage& stage, Deadline deadline);
+  bool sleep(Stage& stage, const Deadline& deadline);
   void disarm(Stage& stage);
 
   std::vector<Wire*> wires_;

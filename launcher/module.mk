@@ -12,8 +12,7 @@ liblauncher_la_SOURCES = \
   launcher/rank_stream.h launcher/rank_stream.cc launcher/rank_files.h launcher/rank_files.cc \
   launcher/process.h launcher/process.cc launcher/process_list.cc launcher/guard.h launcher/guard.cc \
   launcher/scratch.h launcher/scratch.cc
-liblauncher_la_LIBADD = libpmix_server.la libtopology.la libbase.la $(LIBEVENT_LIBS) $(HWLOC_LIBS) $(FMT_LIBS)
 
 bin_PROGRAMS += rlxrun
 rlxrun_SOURCES = launcher/main.cc
-rlxrun_LDADD = liblauncher.la
+rlxrun_LDADD = $(LAUNCHER_LIBS)

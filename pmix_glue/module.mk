@@ -3,14 +3,11 @@
 noinst_LTLIBRARIES += libpmix_common.la libpmix_client.la libpmix_server.la
 libpmix_common_la_SOURCES = \
   pmix_glue/proc_id.h pmix_glue/info.h pmix_glue/info.cc pmix_glue/status.h pmix_glue/status.cc
-libpmix_common_la_LIBADD = $(PMIX_LIBS)
 libpmix_client_la_SOURCES = \
   pmix_glue/client.h pmix_glue/client.cc pmix_glue/local.h pmix_glue/local.cc
-libpmix_client_la_LIBADD = libpmix_common.la $(PMIX_LIBS) $(FMT_LIBS)
 libpmix_server_la_SOURCES = \
   pmix_glue/server.h pmix_glue/server_impl.h pmix_glue/server.cc pmix_glue/jobs.cc \
   pmix_glue/environment.cc pmix_glue/upcalls.cc pmix_glue/fence.cc pmix_glue/names.cc \
   pmix_glue/query.cc pmix_glue/store.h pmix_glue/store.cc pmix_glue/exchange.h \
   pmix_glue/exchange.cc pmix_glue/shift.h pmix_glue/shift.cc pmix_glue/pmi1.h pmix_glue/pmi1.cc \
   pmix_glue/pmi1_link.cc pmix_glue/elf.cc pmix_glue/single_rounds.h pmix_glue/single_rounds.cc
-libpmix_server_la_LIBADD = libpmix_common.la libbase.la $(PMIX_LIBS) $(HWLOC_LIBS) $(FMT_LIBS)

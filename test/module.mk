@@ -4,19 +4,18 @@ include test/pmix_glue/module.mk
 include test/sched/module.mk
 check_PROGRAMS += test/base/test_base
 test_base_test_base_SOURCES = test/base/test_base.cc
-test_base_test_base_LDADD = libbase.la $(TEST_LIBS)
+test_base_test_base_LDADD = $(TEST_LIBS)
 
 include test/fabrics/wires.mk
 
 check_LTLIBRARIES += libtestsupport.la
 libtestsupport_la_SOURCES = test/support/fork_world.h test/support/fork_world.cc \
   test/support/command.h test/support/command.cc
-libtestsupport_la_LIBADD = libbase.la
 
 check_PROGRAMS += test/fabrics/test_fork_world
 test_fabrics_test_fork_world_SOURCES = test/fabrics/test_fork_world.cc
-test_fabrics_test_fork_world_LDADD = libtestsupport.la libbase.la $(TEST_LIBS)
-KERNELS_TEST_LIBS = libkernels.la libbase.la $(TEST_LIBS)
+test_fabrics_test_fork_world_LDADD = $(TEST_LIBS)
+KERNELS_TEST_LIBS = $(TEST_LIBS) $(KERNELS_LIBS)
 check_PROGRAMS += test/kernels/test_exact test/kernels/test_reduce test/kernels/test_convert
 test_kernels_test_exact_SOURCES = test/kernels/test_exact.cc test/kernels/oracle.h
 test_kernels_test_exact_LDADD = $(KERNELS_TEST_LIBS)
@@ -26,11 +25,23 @@ test_kernels_test_convert_SOURCES = test/kernels/test_convert.cc test/kernels/or
 test_kernels_test_convert_LDADD = $(KERNELS_TEST_LIBS)
 check_PROGRAMS += test/coll/test_plans
 test_coll_test_plans_SOURCES = test/coll/test_plans.cc test/coll/oracle.h test/coll/oracle.cc
-test_coll_test_plans_LDADD = libcoll.la libkernels.la libbase.la $(TEST_LIBS)
+test_coll_test_plans_LDADD = $(TEST_LIBS) $(COLL_LIBS)
 check_PROGRAMS += test/coll/test_collectives
 test_coll_test_collectives_SOURCES = test/coll/test_collectives.cc test/coll/oracle.h test/coll/oracle.cc \
   test/coll/station.h test/coll/station.cc
-test_coll_test_collectives_LDADD = libtestsupport.la libcoll.la libfabrics.la libkernels.la libbase.la $(TEST_LIBS)
+test_coll_test_collectives_LDADD = $(TEST_LIBS) $(COLL_LIBS)
 check_PROGRAMS += test/coll/test_trouble
 test_coll_test_trouble_SOURCES = test/coll/test_trouble.cc test/coll/station.h test/coll/station.cc
-test_coll_test_trouble_LDADD = libtestsupport.la libcoll.la libfabrics.la libkernels.la libbase.la $(TEST_LIBS)
+test_coll_test_trouble_LDADD = $(TEST_LIBS) $(COLL_LIBS)
+
+# Jobs that tests start: built by make check, not tests themselves.
+EXTRA_PROGRAMS += test/coll/api_check test/coll/fail_check
+check_DATA += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
+test_coll_api_check_SOURCES = test/coll/api_check.cc
+test_coll_api_check_LDADD = librlx.la
+test_coll_fail_check_SOURCES = test/coll/fail_check.cc
+test_coll_fail_check_LDADD = librlx.la
+
+check_PROGRAMS += test/coll/test_launch
+test_coll_test_launch_SOURCES = test/coll/test_launch.cc
+test_coll_test_launch_LDADD = $(TEST_LIBS)

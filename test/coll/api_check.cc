@@ -79,19 +79,19 @@ void wildcards_and_order(rlx_comm comm) {
 void probes_truncation_cancel(rlx_comm comm) {
   if (g_rank == 0) {
     const Floats ten = numbers(10, 0);
-    OK(rlx_send(ten.data(), 10, RLX_F32, g_size - 1, 9, comm));
-    OK(rlx_send(ten.data(), 10, RLX_F32, g_size - 1, 9, comm));
+    OK(rlx_send(ten.data(), 10, RLX_F32, g_size - 1, 900, comm));
+    OK(rlx_send(ten.data(), 10, RLX_F32, g_size - 1, 900, comm));
   }
   if (g_rank == g_size - 1) {
     rlx_status status;
     OK(rlx_probe(0, RLX_ANY_TAG, comm, &status));
-    CHECK(status.n_bytes == 40 && status.tag == 9 && status.source == 0);
+    CHECK(status.n_bytes == 40 && status.tag == 900 && status.source == 0);
     Floats into(10);
-    CHECK(rlx_recv(into.data(), 9, RLX_F32, 0, 9, comm, &status) == RLX_ERR_TRUNCATED);
-    OK(rlx_recv(into.data(), 10, RLX_F32, 0, 9, comm, &status));
+    CHECK(rlx_recv(into.data(), 9, RLX_F32, 0, 900, comm, &status) == RLX_ERR_TRUNCATED);
+    OK(rlx_recv(into.data(), 10, RLX_F32, 0, 900, comm, &status));
     CHECK(into == numbers(10, 0));
     int flag = 1;
-    OK(rlx_iprobe(RLX_ANY_SOURCE, 9, comm, &flag, &status));
+    OK(rlx_iprobe(RLX_ANY_SOURCE, 900, comm, &flag, &status));
     CHECK(flag == 0);
     rlx_request request = nullptr;
     OK(rlx_irecv(into.data(), 10, RLX_F32, RLX_ANY_SOURCE, 77, comm, &request));

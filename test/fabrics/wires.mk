@@ -1,4 +1,4 @@
-FABRICS_TEST_LIBS = libtestsupport.la libfabrics.la libbase.la $(TEST_LIBS)
+FABRICS_TEST_LIBS = $(TEST_LIBS) $(FABRICS_LIBS)
 
 # Wires, tried without an endpoint above them.
 check_PROGRAMS += test/fabrics/test_wire_conformance

@@ -1,24 +1,23 @@
 # Tests of pmix_glue/.
 check_LTLIBRARIES += libhosted.la
 libhosted_la_SOURCES = test/pmix_glue/hosted.h test/pmix_glue/hosted.cc
-libhosted_la_LIBADD = libtestsupport.la libpmix_server.la
 
 check_PROGRAMS += test/pmix_glue/test_parts test/pmix_glue/test_pmi1 test/pmix_glue/test_server
 test_pmix_glue_test_parts_SOURCES = test/pmix_glue/test_parts.cc
-test_pmix_glue_test_parts_LDADD = libhosted.la libpmix_client.la libbase.la $(TEST_LIBS)
+test_pmix_glue_test_parts_LDADD = libhosted.la $(TEST_LIBS) libpmix_client.la $(PMIX_SERVER_LIBS)
 test_pmix_glue_test_pmi1_SOURCES = test/pmix_glue/test_pmi1.cc
-test_pmix_glue_test_pmi1_LDADD = libpmix_server.la $(TEST_LIBS)
+test_pmix_glue_test_pmi1_LDADD = $(TEST_LIBS) $(PMIX_SERVER_LIBS)
 test_pmix_glue_test_server_SOURCES = test/pmix_glue/test_server.cc
-test_pmix_glue_test_server_LDADD = libhosted.la $(TEST_LIBS)
+test_pmix_glue_test_server_LDADD = libhosted.la $(TEST_LIBS) $(PMIX_SERVER_LIBS)
 
 # Needs rlxrun, and Open MPI's and MPICH's compilers, without which it skips.
 check_PROGRAMS += test/pmix_glue/test_foreign_mpi
 test_pmix_glue_test_foreign_mpi_SOURCES = test/pmix_glue/test_foreign_mpi.cc
-test_pmix_glue_test_foreign_mpi_LDADD = libtestsupport.la libbase.la $(TEST_LIBS)
+test_pmix_glue_test_foreign_mpi_LDADD = $(TEST_LIBS)
 EXTRA_DIST += test/pmix_glue/foreign.c
 
 # A rank for the tests, not a test.
 noinst_PROGRAMS += test/pmix_glue/rank
 test_pmix_glue_rank_SOURCES = test/pmix_glue/rank.cc
-test_pmix_glue_rank_LDADD = libpmix_client.la libbase.la
+test_pmix_glue_rank_LDADD = $(PMIX_CLIENT_LIBS)
 test_pmix_glue_test_server_DEPENDENCIES = libhosted.la test/pmix_glue/rank

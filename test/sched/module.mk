@@ -1,8 +1,7 @@
 # Tests of sched/: all share support.cc.
 check_LTLIBRARIES += libschedtest.la
 libschedtest_la_SOURCES = test/sched/support.h test/sched/support.cc
-libschedtest_la_LIBADD = libsched.la
-SCHED_TEST_LIBS = libschedtest.la libsched.la libbase.la $(TEST_LIBS)
+SCHED_TEST_LIBS = libschedtest.la $(TEST_LIBS) $(SCHED_LIBS)
 check_PROGRAMS += test/sched/test_eplb test/sched/test_search test/sched/test_oracle \
   test/sched/test_split test/sched/test_migration test/sched/test_decide test/sched/test_real
 test_sched_test_eplb_SOURCES = test/sched/test_eplb.cc
