@@ -54,3 +54,4 @@ EXTRA_DIST += contrib/build contrib/run contrib/check contrib/fuzz contrib/check
 check-style:
 	cd $(srcdir) && contrib/check-style
 .PHONY: check-style
+include contrib/bench/fabrics.mk

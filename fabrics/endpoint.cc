@@ -132,6 +132,8 @@ void Endpoint::Impl::open_peer(int of, Wire* wire) {
   peer.wire = wire;
   peer.caps = wire->caps(of);
   peer.single_bytes = std::min(peer.caps.max_pay, peer.caps.eager_bytes);
+  if (peer.caps.piece_bytes != 0)
+    peer.single_bytes = std::min<std::int64_t>(peer.single_bytes, 2 * peer.caps.piece_bytes);
   use(wire);
 }
 
@@ -145,7 +147,8 @@ void Endpoint::Impl::count_local(std::string_view cores) {
   if (!theirs) return;
   ++n_local;
   load += ranks_per_core(cpus, std::span(&*theirs, 1));
-  waiter->set_budget(WaitBudget::from_load(std::max(load, n_local / quota)));
+  const double by_time = quota > 0 ? n_local / quota : 0;
+  waiter->set_budget(WaitBudget::from_load(std::max(load, by_time)));
 }
 
 int Endpoint::rank() const { return impl_->rank; }
@@ -224,8 +227,13 @@ std::vector<Pending> Endpoint::pending() const { return impl_->pending(); }
 std::string Endpoint::describe(const Request* request) const { return impl_->describe(request); }
 
 Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline deadline) {
+  return open_endpoint(bootstrap, deadline, knobs().fabrics);
+}
+
+Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline deadline,
+                                                std::string_view fabrics) {
   const BootstrapFacts& facts = bootstrap.facts();
-  RLX_TRY_ASSIGN(auto wires, make_wires(knobs().fabrics, facts));
+  RLX_TRY_ASSIGN(auto wires, make_wires(fabrics, facts));
   RLX_TRY_ASSIGN(auto endpoint, Endpoint::create(facts, std::move(wires)));
   bootstrap.watch([watch = endpoint->impl_->watch](int failed_rank, std::string cause) {
     const std::lock_guard lock(watch->mutex);

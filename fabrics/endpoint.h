@@ -110,12 +110,18 @@ class Endpoint {
   void set_group(std::uint32_t context, std::vector<int> ranks);
   void clear_group(std::uint32_t context);
 
+  // How waits behave; connect() sets it from facts.
+  void set_wait_budget(WaitBudget budget) { waiter().set_budget(budget); }
+  // Waits that slept although something had come: 0 unless a wire forgets to ring.
+  std::uint64_t n_late_wakes() { return waiter().n_late(); }
+
   // For messages about timeouts.
   std::vector<Pending> pending() const;
   std::string describe(const Request* request) const;
 
  private:
-  friend Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline deadline);
+  friend Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline deadline,
+                                                         std::string_view fabrics);
   struct Impl;
   explicit Endpoint(std::unique_ptr<Impl> impl);
   Waiter& waiter();
@@ -123,8 +129,12 @@ class Endpoint {
   std::unique_ptr<Impl> impl_;
 };
 
-// The usual composition: makes the wires RLX_FABRICS allows (all that work, by default), puts our
-// blob, meets everybody in the fence, connects all, and watches the bootstrap for failures.
+// The usual composition: makes the wires in `fabrics` (commas, best first; empty: all that work),
+// puts our blob, meets everybody in the fence, connects all, and watches the bootstrap for
+// failures.
+Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline deadline,
+                                                std::string_view fabrics);
+// The fabrics that RLX_FABRICS allows.
 Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline deadline);
 
 }  // namespace rlx

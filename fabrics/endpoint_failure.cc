@@ -113,7 +113,20 @@ void Endpoint::Impl::check() {
     if (!op.done && op.noticed_ns == 0) op.noticed_ns = now;
   };
   send_pool.for_each_live(notice);
-  recv_pool.for_each_live(notice);
+  recv_pool.for_each_live([&](RecvOp& op) {
+    notice(op);
+    if (!op.done && op.from != kAnySource) nudge(op.from);
+  });
+}
+
+// A wire that connects when it first sends cannot notice the death of a rank that we only wait for.
+// So a wait that lasts sends something that means nothing. Not for receives from any source: they
+// would connect everybody with everybody; there the bootstrap's word must do.
+void Endpoint::Impl::nudge(int to) {
+  PeerState& peer = peers[to];
+  if (!peer.open() || peer.nudged) return;
+  peer.nudged = true;
+  send_control(to, {kCredit, 0, {}, 0});
 }
 
 std::string Endpoint::Impl::who(int of) const {

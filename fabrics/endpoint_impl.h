@@ -16,6 +16,7 @@
 // sender's queue. So what a receiver stores for one peer is bounded, and checked.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cgroup.h"
 #include "fabrics/endpoint.h"
 #include "fabrics/host.h"
 #include "fabrics/list.h"
@@ -68,6 +70,7 @@ struct SendOp : Request, ListNode<SendOp> {
   std::uint64_t n_sent = 0;     // given to the wire
   std::uint64_t id = 0;         // ours, in sends
   std::uint64_t stream = 0;     // what kData frames carry
+  std::uint32_t n_piece = 0;    // of each of them
   std::uint32_t n_leaving = 0;  // frames the wire has not finished
   Stage stage = Stage::kQueued;
   bool live = false;
@@ -123,6 +126,7 @@ struct PeerState {
   std::string host;
   std::unique_ptr<Error> failed;
 
+  bool nudged = false;
   bool busy = false;  // in Impl::busy: something below waits for the wire
   // Sending. `queue` keeps MPI's order; what is in `streams` has had its turn.
   List<SendOp> queue;
@@ -141,6 +145,13 @@ struct PeerState {
   std::uint32_t n_requests = 0;   // unanswered, from this peer
   RecvOp* placed = nullptr;       // whose buffer an eager body is being read into
 
+  // How long the frames of a message of several frames are.
+  std::uint32_t piece_of(std::uint64_t n_bytes) const {
+    const std::uint64_t quarter = (n_bytes / 4 + 63) & ~std::uint64_t{63};
+    return static_cast<std::uint32_t>(
+        caps.piece_bytes == 0 ? caps.max_pay
+                              : std::clamp<std::uint64_t>(quarter, caps.piece_bytes, caps.max_pay));
+  }
   bool open() const { return wire != nullptr && failed == nullptr; }
 };
 
@@ -214,6 +225,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   const Error* failure_for_any_source(std::uint64_t tag) const;
   bool in_group(std::uint64_t tag, int rank) const;
   void check();
+  void nudge(int to);
   std::string describe(const Request* request) const;
   std::vector<Pending> pending();
   std::string who(int rank) const;
@@ -245,7 +257,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   CpuSet cpus;
   double load = 0;  // ranks that want each of our cores
   int n_local = 0;
-  double quota = cpu_quota();
+  double quota = cgroup_cpu_quota();  // 0: none
   std::vector<std::unique_ptr<Wire>> wires;
   std::vector<Wire*> polled;  // those that reach somebody
   std::vector<Wire*> spare;   // a peer that cannot use our choice may still come in over these

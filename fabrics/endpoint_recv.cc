@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "fabrics/copy.h"
 #include "fabrics/endpoint_impl.h"
 
 namespace rlx {
@@ -110,7 +111,7 @@ void Endpoint::Impl::take_message(Message* message, RecvOp* op) {
   op->message = message;
   if (message->stage == Message::Stage::kAsked) return answer(message);
   const std::uint64_t n = std::min(message->n_arrived, op->room);
-  if (n != 0) std::memcpy(op->data, message->data.get(), n);
+  copy_bytes(op->data, message->data.get(), n);
   message->data.reset();
   give_back(message->source, charge_of(message->n_bytes));
   if (message->stage == Message::Stage::kWhole) complete(message);
@@ -124,7 +125,7 @@ void Endpoint::Impl::on_eager(int from, const FrameView& frame) {
       peer.placed != nullptr ? std::exchange(peer.placed, nullptr) : take_posted(from, frame.tag);
   if (op != nullptr) [[likely]] {
     const std::uint64_t n = std::min<std::uint64_t>(frame.n_pay, op->room);
-    if (n != 0 && frame.pay != op->data) std::memcpy(op->data, frame.pay, n);
+    if (frame.pay != op->data) copy_bytes(op->data, frame.pay, n);
     finish_recv(op, from, frame.tag, frame.n_pay);
     give_back(from, charge);
     return;
@@ -228,7 +229,7 @@ void Endpoint::Impl::append(Message* message, const char* data, std::uint64_t n)
   const std::uint64_t room = message->op != nullptr ? message->op->room : message->n_bytes;
   const std::uint64_t at = message->n_arrived;
   const std::uint64_t n_kept = at < room ? std::min(n, room - at) : 0;
-  if (n_kept != 0 && data != base + at) std::memcpy(base + at, data, n_kept);
+  if (data != base + at) copy_bytes(base + at, data, n_kept);
   message->n_arrived += n;
 }
 

@@ -84,18 +84,19 @@ bool Endpoint::Impl::begin_whole(PeerState& peer, SendOp* op) {
 
 bool Endpoint::Impl::begin_stream(PeerState& peer, SendOp* op) {
   op->stream = op->id | kSenderNumbered;
+  op->n_piece = peer.piece_of(op->n_total);
   const Head head{op->n_total, op->stream, 0};
   const Frame frame{.type = kHead,
                     .tag = op->tag,
                     .ext = &head,
                     .n_ext = sizeof head,
                     .pay = op->data,
-                    .n_pay = peer.caps.max_pay,
+                    .n_pay = op->n_piece,
                     .cookie = op->id};
   const Posted posted = peer.wire->post(op->source, frame);
   if (posted == Posted::kFull) return false;
   peer.charged += charge_of(op->n_total);
-  op->n_sent = peer.caps.max_pay;
+  op->n_sent = op->n_piece;
   op->n_leaving = posted == Posted::kPending;
   op->stage = SendOp::Stage::kStreaming;
   return true;
@@ -122,7 +123,7 @@ void Endpoint::Impl::settle(PeerState& peer, SendOp* op) {
 bool Endpoint::Impl::stream(PeerState& peer, SendOp* op) {
   bool moved = false;
   while (op->n_sent < op->n_total) {
-    const std::uint64_t n = std::min<std::uint64_t>(peer.caps.max_pay, op->n_total - op->n_sent);
+    const std::uint64_t n = std::min<std::uint64_t>(op->n_piece, op->n_total - op->n_sent);
     const Frame frame{.type = kData,
                       .tag = op->stream,
                       .pay = op->data + op->n_sent,
@@ -222,6 +223,7 @@ void Endpoint::Impl::on_grant(int from, const FrameView& frame) {
     return broken(from, "a grant of more than was asked for");
   op->n_total = grant.n_bytes;
   op->stream = grant.id;
+  op->n_piece = peers[from].piece_of(grant.n_bytes);
   op->stage = SendOp::Stage::kStreaming;
   settle(peers[from], op);
 }

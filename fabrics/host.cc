@@ -6,10 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
-#include <limits>
-#include <vector>
 
 namespace rlx {
 
@@ -40,33 +37,6 @@ double ranks_per_core(const CpuSet& mine, std::span<const CpuSet> all) {
     wanted += static_cast<double>((mine & other).count()) / static_cast<double>(other.count());
   }
   return mine.empty() ? wanted : wanted / static_cast<double>(mine.count());
-}
-
-namespace {
-
-// "max 100000" or "150000 100000": microseconds in each period.
-double read_cpu_max(const std::string& path) {
-  std::ifstream file(path);
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0)
-    return std::numeric_limits<double>::infinity();
-  return std::stod(quota) / period;
-}
-
-}  // namespace
-
-double cpu_quota() {
-  std::ifstream file("/proc/self/cgroup");
-  std::string line;
-  double least = std::numeric_limits<double>::infinity();
-  while (std::getline(file, line)) {
-    if (!line.starts_with("0::/")) continue;
-    // The limit of every group above us holds too.
-    for (std::string group = line.substr(3); group.size() > 1; group.resize(group.rfind('/')))
-      least = std::min(least, read_cpu_max("/sys/fs/cgroup" + group + "/cpu.max"));
-  }
-  return std::min(least, read_cpu_max("/sys/fs/cgroup/cpu.max"));
 }
 
 }  // namespace rlx

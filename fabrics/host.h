@@ -22,7 +22,4 @@ CpuSet cpus_of_this_thread();
 // the cores it may use. Up to 1: every rank has a core. `all` are the host's ranks, ours included.
 double ranks_per_core(const CpuSet& mine, std::span<const CpuSet> all);
 
-// Cores' worth of time the control group allows this process; infinity without a limit.
-double cpu_quota();
-
 }  // namespace rlx

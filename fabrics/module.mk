@@ -8,7 +8,7 @@ libfabricstcp_la_SOURCES = \
 
 noinst_LTLIBRARIES += libfabrics.la
 libfabrics_la_SOURCES = \
-  fabrics/wire.h fabrics/request.h fabrics/list.h fabrics/wait.h fabrics/wait.cc \
+  fabrics/wire.h fabrics/request.h fabrics/list.h fabrics/copy.h fabrics/wait.h fabrics/wait.cc \
   fabrics/host.h fabrics/host.cc fabrics/self.h fabrics/self.cc \
   fabrics/shm.h fabrics/shm.cc fabrics/shm_area.h fabrics/shm_area.cc fabrics/shm_pool.h fabrics/shm_pool.cc \
   fabrics/shm_ring.h fabrics/shm_segment.h fabrics/shm_segment.cc \

@@ -50,6 +50,7 @@ Caps SelfWire::caps(Link) const {
   return {.max_ext = RingSlot::kRoom,
           .max_pay = kShape.max_pay,
           .eager_bytes = kShape.max_pay,
+          .piece_bytes = 0,
           .wake_fd = false,
           .alpha_us = 0.02,
           .beta_us_per_byte = 1.0 / 50e3};

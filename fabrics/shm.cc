@@ -28,7 +28,9 @@ namespace {
 // From here on it is cheaper that the receiver reads the sender's memory than to stream it through
 // the ring: memory in the pool needs no system call; other memory goes through process_vm_readv.
 constexpr std::uint64_t kReadPoolFrom = 16 << 10;
-constexpr std::uint64_t kReadOtherFrom = 2 << 20;
+constexpr std::uint64_t kReadOtherFrom = 1ULL << 40;
+constexpr std::uint32_t kPieceBytes = 8 << 10;
+constexpr int kEndingMs = 500;
 constexpr int kFramesPerLook = 16;
 constexpr std::size_t kMaxSlots = 4096;
 
@@ -75,10 +77,13 @@ struct ShmWire::Impl {
       close_fd(pid_fd);
       close_fd(wake_fd);
     }
-    // True once the process is a zombie or gone.
+    // True once the process is a zombie or gone. One that is on its way there has already closed
+    // its files when we find none of them, so it is given a moment.
     bool has_ended() const {
+      if (is_thread) return false;
+      const std::string files = fmt::format("/proc/{}/fd", pid);
       pollfd fd{pid_fd, POLLIN, 0};
-      return !is_thread && (pid_fd < 0 || ::poll(&fd, 1, 0) > 0);
+      return pid_fd < 0 || ::poll(&fd, 1, access(files.c_str(), F_OK) == 0 ? kEndingMs : 0) > 0;
     }
   };
 
@@ -257,6 +262,7 @@ Caps ShmWire::caps(Link) const {
   return {.max_ext = RingSlot::kRoom,
           .max_pay = impl_->layout.ring.max_pay,
           .eager_bytes = impl_->layout.ring.n_body_bytes,
+          .piece_bytes = std::min<std::uint32_t>(kPieceBytes, impl_->layout.ring.max_pay),
           .wake_fd = true,
           .alpha_us = 0.25,
           .beta_us_per_byte = 1.0 / 25e3};

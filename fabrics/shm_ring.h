@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "fabrics/copy.h"
 #include "fabrics/wire.h"
 
 namespace rlx {
@@ -64,10 +65,10 @@ class RingWriter {
     if (!has_room(in_slot ? 0 : frame.n_pay)) [[unlikely]]
       return false;
     RingSlot& slot = memory_->slots[next_ % RingMemory::kSlots];
-    if (frame.n_ext != 0) std::memcpy(slot.room, frame.ext, frame.n_ext);
+    if (frame.n_ext != 0) copy_bytes(slot.room, frame.ext, frame.n_ext);
     if (in_slot) {
       slot.body_at = RingSlot::kNoBody;
-      if (frame.n_pay != 0) std::memcpy(slot.room + frame.n_ext, frame.pay, frame.n_pay);
+      copy_bytes(slot.room + frame.n_ext, frame.pay, frame.n_pay);
     } else {
       const std::uint32_t at = body_start(frame.n_pay) % shape_.n_body_bytes;
       slot.body_at = at;

@@ -92,8 +92,9 @@ class Waiter {
       seen = turn();
       if (!stage.armed) continue;
       while (seen == Turn::kIdle && !sleep(stage, deadline)) {
-        slow();
         seen = turn();
+        n_late_ += seen != Turn::kIdle;
+        slow();
       }
       disarm(stage);
       if (seen == Turn::kIdle) seen = turn();
@@ -103,6 +104,8 @@ class Waiter {
 
   // From any thread: ends a sleep, if there is one.
   void wake();
+  // Sleeps that timed out although there was something to do.
+  std::uint64_t n_late() const { return n_late_; }
   void set_budget(WaitBudget budget) { budget_ = wanted_ = budget; }
 
  private:
@@ -150,7 +153,8 @@ class Waiter {
   int epoll_fd_ = -1;  // -1: the futex is all there is
   int event_fd_ = -1;  // in epoll_fd_, for wake()
   long switches_ = 0;  // involuntary ones of this thread, when a spinning stage last ended
-  int crowded_ = 0;    // how often of late spinning was interrupted
+  std::uint64_t n_late_ = 0;
+  int crowded_ = 0;  // how often of late spinning was interrupted
 };
 
 }  // namespace rlx

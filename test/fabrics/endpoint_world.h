@@ -15,16 +15,16 @@ namespace rlx::test {
 
 inline Deadline soon() { return Deadline::after_ms(30000); }
 
-inline std::unique_ptr<Endpoint> open(Bootstrap& boot) {
-  auto endpoint = open_endpoint(boot, soon());
+inline std::unique_ptr<Endpoint> open(Bootstrap& boot, const char* fabrics = "") {
+  auto endpoint = open_endpoint(boot, soon(), fabrics);
   RLX_EXPECT_OK(endpoint);
   return std::move(*endpoint);
 }
 
 // A body whose ranks get an endpoint and leave together.
-inline RankBody with_endpoint(std::function<void(Endpoint&)> body) {
-  return [body = std::move(body)](Bootstrap& boot) {
-    auto endpoint = open(boot);
+inline RankBody with_endpoint(std::function<void(Endpoint&)> body, const char* fabrics = "") {
+  return [body = std::move(body), fabrics](Bootstrap& boot) {
+    auto endpoint = open(boot, fabrics);
     body(*endpoint);
     RLX_EXPECT_OK(endpoint->flush(soon()));
     RLX_EXPECT_OK(boot.finalize(soon()));
