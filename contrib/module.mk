@@ -41,6 +41,11 @@ contrib/rlxrun: rlxrun$(EXEEXT)
 rlx.7: rlx-info$(EXEEXT)
 	$(AM_V_GEN)./rlx-info man >$@.tmp && mv $@.tmp $@
 
+bin_PROGRAMS += rlx-eplb
+rlx_eplb_SOURCES = contrib/tools/rlx_eplb.cc contrib/tools/eplb_files.h contrib/tools/eplb_files.cc \
+  contrib/tools/eplb_report.h contrib/tools/eplb_report.cc contrib/tools/eplb_page.cc
+rlx_eplb_LDADD = libsched.la libbase.la $(FMT_LIBS)
+
 # What a user starts from: pkg-config and the examples with a Makefile of their own.
 pkgconfigdir = $(libdir)/pkgconfig
 nodist_pkgconfig_DATA = rlx.pc

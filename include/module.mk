@@ -1,2 +1,3 @@
 # The public face.
-pkginclude_HEADERS += include/rlx/rlx.h include/rlx/rlx.hpp include/rlx/types.hpp include/rlx/request.hpp
+pkginclude_HEADERS += include/rlx/rlx.h include/rlx/rlx.hpp include/rlx/types.hpp include/rlx/request.hpp \
+  include/rlx/eplb.h include/rlx/eplb.hpp

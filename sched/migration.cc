@@ -96,9 +96,11 @@ class LayerMigration {
     return n;
   }
 
-  // A rank receives one slab a round, and the holders of an expert at most double in one.
+  // A rank receives one slab a round, sends one, and the holders of an expert at most double in
+  // one.
   int least_rounds() const {
     std::vector<int> received(cluster_.ranks()), wanted(holders_.size());
+    std::vector<int> sole(cluster_.ranks());  // experts that only this rank can pass on first
     int least = 0;
     for (const Fetch& f : fetches_) {
       least = std::max(least, ++received[f.to]);
@@ -110,6 +112,7 @@ class LayerMigration {
       for (size_t have = holders_[e].size(), want = have + wanted[e]; have < want; have *= 2)
         ++rounds;
       least = std::max(least, rounds);
+      if (holders_[e].size() == 1) least = std::max(least, ++sole[holders_[e][0]]);
     }
     return least;
   }

@@ -2,7 +2,7 @@
 noinst_LTLIBRARIES += libsched.la
 libsched_la_CXXFLAGS = $(AM_CXXFLAGS) -ffp-contract=off
 libsched_la_SOURCES = \
-  sched/types.h sched/types.cc sched/bound.h sched/bound.cc sched/budget.h sched/budget.cc \
+  sched/api.cc sched/types.h sched/types.cc sched/bound.h sched/bound.cc sched/budget.h sched/budget.cc \
   sched/edge_colour.h sched/edge_colour.cc sched/eplb.h sched/eplb.cc sched/exact.h sched/exact.cc \
   sched/first_placement.cc sched/forwarding.h sched/forwarding.cc sched/generate.h sched/generate.cc \
   sched/layer_paths.h sched/layer_paths.cc sched/layer_state.h sched/layer_state.cc \

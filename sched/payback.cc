@@ -55,13 +55,12 @@ void Experience::saw_change_after(double steps) {
   if (lasted_.size() > kMostKept) lasted_.pop_front();
 }
 
-Payback weigh(const Prospect& p, const Experience& experience) {
+Payback weigh(const Prospect& p, double discount, double horizon) {
   Payback result;
   result.cost = p.move_seconds;
-  result.saved_per_step = experience.discount() * p.tokens_saved * p.token_seconds;
+  result.saved_per_step = discount * p.tokens_saved * p.token_seconds;
   result.steps_to_pay = result.saved_per_step > 0 ? result.cost / result.saved_per_step
                                                   : std::numeric_limits<double>::infinity();
-  const double horizon = experience.horizon_steps();
   if (p.excess <= p.noise) {
     result.reason = fmt::format(
         "stay: the slowest rank is {:.1f} % above the mean, chance alone makes "

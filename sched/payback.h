@@ -65,6 +65,9 @@ struct Prospect {
   double hysteresis = 0.3;  // saved time has to exceed the cost by this share
 };
 
-Payback weigh(const Prospect& prospect, const Experience& experience);
+Payback weigh(const Prospect& prospect, double discount, double horizon_steps);
+inline Payback weigh(const Prospect& prospect, const Experience& experience) {
+  return weigh(prospect, experience.discount(), experience.horizon_steps());
+}
 
 }  // namespace rlx::sched

@@ -134,7 +134,7 @@ Test(migration, of_one_expert_to_all_is_a_tree) {
   for (int r = 0; r < 32; ++r) after.expert[2 * r + 1] = 0;
   const auto plan = plan_migration(before, after, 33, c, 1000);
   cr_assert(plan.has_value());
-  cr_expect_str_eq(wrong(*plan, before, after, c, {}).c_str(), "");
+  cr_expect(wrong(*plan, before, after, c, {}).empty());
   cr_expect_eq(plan->rounds[0], 5);
   cr_expect_eq(plan->spare, 1);
   int64_t sent = std::accumulate(plan->sent.begin(), plan->sent.end(), int64_t{0});
@@ -182,7 +182,7 @@ Test(migration, needs_no_more_rounds_than_the_busiest_rank_has_slabs) {
   const auto local = plan_migration(before, turned, 6, c, 7);
   cr_expect_eq(local->rounds[0], 0);
   cr_expect_eq(local->sent[0], 0);
-  cr_expect_str_eq(wrong(*local, before, turned, c, {}).c_str(), "");
+  cr_expect(wrong(*local, before, turned, c, {}).empty());
   cr_expect(!plan_migration(before, {1, 5, {0, 1, 2, 3, 4}}, 6, c, 7));
   cr_expect(!plan_migration(before, {1, 6, {0, 1, 2, 3, 4, 6}}, 6, c, 7));
 }
