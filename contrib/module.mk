@@ -60,3 +60,4 @@ check-style:
 	cd $(srcdir) && contrib/check-style
 .PHONY: check-style
 include contrib/bench/fabrics.mk
+include contrib/bench/kernels.mk

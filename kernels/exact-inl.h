@@ -54,39 +54,58 @@ HWY_INLINE V64 canonical_nan(V64 v) {
   return hn::IfThenElse(hn::Eq(v, v), v, hn::Set(D64(), std::numeric_limits<double>::quiet_NaN()));
 }
 
-// Leaves: how contributions become f64 lanes, without rounding.
-struct F32Leaf {
+// Leaves: how contributions become f64 lanes, without rounding. Magnitudes are compared as
+// integers, in the lanes of load_narrow(): their order is the same, with NaN above all.
+template <class Leaf>
+struct LeafLanes {
+  static HWY_INLINE V64 widen(hn::VFromD<D32Half> v) { return hn::PromoteTo(D64(), v); }
+  template <class Stored>
+  static HWY_INLINE V64 load(const Stored* p) {
+    return Leaf::widen(Leaf::load_narrow(p));
+  }
+  template <class V>
+  static HWY_INLINE auto magnitude(V v) {
+    return hn::BitCast(hn::RebindToSigned<hn::DFromV<V>>(), hn::Abs(v));
+  }
+  template <class V>
+  static HWY_INLINE V64 widen_magnitude(V v) {
+    return Leaf::widen(hn::BitCast(hn::RebindToFloat<hn::DFromV<V>>(), v));
+  }
+};
+
+struct F32Leaf : LeafLanes<F32Leaf> {
   using Stored = float;
   static constexpr bool kCanOverflow = false;
   static constexpr std::size_t kExactWays = 2;  // sums of so many are exact in f64 in any case
-  static HWY_INLINE V64 load(const Stored* p) {
-    return hn::PromoteTo(D64(), hn::LoadU(D32Half(), p));
+  static HWY_INLINE hn::VFromD<D32Half> load_narrow(const Stored* p) {
+    return hn::LoadU(D32Half(), p);
   }
 };
 
-struct F16Leaf {
+struct F16Leaf : LeafLanes<F16Leaf> {
   using Stored = std::uint16_t;
   static constexpr bool kCanOverflow = false;
   static constexpr std::size_t kExactWays = 8192;  // 40 bits from 2^-24 to 65504, and 13 more
-  static HWY_INLINE V64 load(const Stored* p) {
-    return hn::PromoteTo(D64(), f32_from_f16(D32Half(), hn::LoadU(D16Quarter(), p)));
+  static HWY_INLINE hn::VFromD<D32Half> load_narrow(const Stored* p) {
+    return f32_from_f16(D32Half(), hn::LoadU(D16Quarter(), p));
   }
 };
 
-struct BF16Leaf {
+struct BF16Leaf : LeafLanes<BF16Leaf> {
   using Stored = std::uint16_t;
   static constexpr bool kCanOverflow = false;
   static constexpr std::size_t kExactWays = 1;
-  static HWY_INLINE V64 load(const Stored* p) {
-    return hn::PromoteTo(D64(), f32_from_bf16(D32Half(), hn::LoadU(D16Quarter(), p)));
+  static HWY_INLINE hn::VFromD<D32Half> load_narrow(const Stored* p) {
+    return f32_from_bf16(D32Half(), hn::LoadU(D16Quarter(), p));
   }
 };
 
-struct F64Leaf {
+struct F64Leaf : LeafLanes<F64Leaf> {
   using Stored = double;
   static constexpr bool kCanOverflow = true;
   static constexpr std::size_t kExactWays = 1;
-  static HWY_INLINE V64 load(const Stored* p) { return hn::LoadU(D64(), p); }
+  static HWY_INLINE V64 load_narrow(const Stored* p) { return hn::LoadU(D64(), p); }
+  static HWY_INLINE V64 widen(V64 v) { return v; }
 };
 
 template <class Leaf>
@@ -102,6 +121,21 @@ struct F32Out {
   using Stored = float;
   static constexpr FloatShape kShape = kF32Shape;
   static HWY_INLINE auto round(V64 v) { return f32_from_f64(D64(), v); }
+  // The same without raising the inexact flag. Without AVX-512's way to say so, the bits that do
+  // not fit go by integer arithmetic; then subnormal results and overflows may still raise it.
+  static HWY_INLINE auto round_quietly(V64 v) {
+#if HWY_TARGET == HWY_AVX3
+    return hn::VFromD<D32Half>{
+        _mm512_cvt_roundpd_ps(v.raw, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+#else
+    const D64Bits du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<29>(bits), hn::Set(du, 1));
+    const auto up = hn::Add(bits, hn::Add(odd, hn::Set(du, (std::uint64_t{1} << 28) - 1)));
+    const auto low = hn::Set(du, (std::uint64_t{1} << 29) - 1);
+    return f32_from_f64(D64(), hn::BitCast(D64(), hn::AndNot(low, up)));
+#endif
+  }
   template <class V>
   static HWY_INLINE void store(V v, Stored* p) {
     hn::StoreU(v, D32Half(), p);
@@ -121,6 +155,7 @@ struct F16Out {
   using Stored = std::uint16_t;
   static constexpr FloatShape kShape = kF16Shape;
   static HWY_INLINE auto round(V64 v) { return f16_from_f32(D32Half(), f32_to_odd(v)); }
+  static HWY_INLINE auto round_quietly(V64 v) { return round(v); }
   template <class V>
   static HWY_INLINE void store(V v, Stored* p) {
     hn::StoreU(v, D16Quarter(), p);
@@ -131,6 +166,7 @@ struct BF16Out {
   using Stored = std::uint16_t;
   static constexpr FloatShape kShape = kBf16Shape;
   static HWY_INLINE auto round(V64 v) { return bf16_from_f32(D32Half(), f32_to_odd(v)); }
+  static HWY_INLINE auto round_quietly(V64 v) { return round(v); }
   template <class V>
   static HWY_INLINE void store(V v, Stored* p) {
     hn::StoreU(v, D16Quarter(), p);
@@ -176,6 +212,7 @@ class Columns {
       low = hn::Add(low, step.error);
       magnitude = hn::Add(magnitude, hn::Abs(step.error));
     }
+    if (!hn::AllTrue(d, hn::IsFinite(hn::Add(high, low)))) return false;
     const V64 slack = hn::Mul(magnitude, hn::Set(d, 0x1p-52 * static_cast<double>(n_rows_)));
     const auto from = Out::round(rounded_pair(high, hn::Sub(low, slack)));
     const auto to = Out::round(rounded_pair(high, hn::Add(low, slack)));

@@ -49,6 +49,8 @@ class ExactSum {
   using In = typename Leaf::Stored;
   using Stored = typename Out::Stored;
   static constexpr std::size_t kBlock = 1024;
+  static constexpr std::size_t kMaxRows = Columns<Out>::kMaxRows;
+  static constexpr int kPatience = 16;
   static constexpr bool kWide = Out::kShape.precision == 53;
 
  public:
@@ -57,28 +59,45 @@ class ExactSum {
   void run() {
     for (begin_ = 0; begin_ < ways_.count; begin_ += kBlock) {
       n_ = std::min(kBlock, ways_.count - begin_);
-      n_open_ = 0;
-      if constexpr (kWide) {
-        sum_compensated();
-      } else if (sum_certified()) {
-        round_sums();
-      } else {
-        bound();
-        round_checked();
-      }
-      for (std::size_t i = 0; i < n_open_; i += hn::Lanes(kD)) resolve(i);
+      results_ = writes_directly() ? dst(0) + begin_ : buffer_;
+      sum_block();
       write();
     }
+    results_ = nullptr;
+    begin_ = ways_.count;
+    settle_columns();
     if (ways_.stores == Stores::streaming) hwy::FlushStream();
   }
 
  private:
   static constexpr D64 kD{};
 
+  void sum_block() {
+    if constexpr (kWide) {
+      sum_compensated();
+    } else if (patience_ > 0) {
+      --patience_;
+      sum_bounded();
+    } else if (!sum_certified()) {
+      patience_ = kPatience;
+      sum_bounded();
+    }
+  }
+
   const In* src(std::size_t p) const { return static_cast<const In*>(ways_.srcs[p]) + begin_; }
   std::size_t n_ways() const { return ways_.srcs.size(); }
+  Stored* dst(std::size_t d) const { return static_cast<Stored*>(ways_.dsts[d]); }
 
-  // sums_ = plain f64 sums; true if all of them are known to be exact.
+  // Whether results may go to the first output as they come: its old contents are no input that
+  // may be read again, and every vector fits.
+  bool writes_directly() const {
+    if (n_ != kBlock || ways_.stores == Stores::streaming) return false;
+    for (const void* src : ways_.srcs)
+      if (src == ways_.dsts[0]) return false;
+    return true;
+  }
+
+  // Plain f64 sums, rounded; true if all of them are known to be exact.
   bool sum_certified() {
     const bool always = n_ways() <= Leaf::kExactWays;
     if (!always) env_.clear_inexact();
@@ -88,10 +107,17 @@ class ExactSum {
     for (; i < n_; i += n) {
       const std::size_t m = std::min(n, n_ - i);
       V64 a = load_leaf<Leaf>(src(0) + i, m);
-      for (std::size_t p = 1; p < n_ways(); ++p) a = hn::Add(a, load_leaf<Leaf>(src(p) + i, m));
-      hn::Store(a, kD, sums_ + i);
+      for (std::size_t p = 1; p < n_ways(); ++p) a = plus(a, load_leaf<Leaf>(src(p) + i, m));
+      put_exact(a, i);
     }
-    return always || (FloatEnv::reports_inexact() && !env_.inexact(sums_));
+    return always || (FloatEnv::reports_inexact() && !env_.inexact(results_));
+  }
+
+  // a + x, in the multiplier's pipes: conversions to f64 keep the adder busy.
+  static HWY_INLINE V64 plus(V64 a, V64 x) { return hn::MulAdd(x, hn::Set(kD, 1.0), a); }
+
+  HWY_INLINE void put_exact(V64 sum, std::size_t i) {
+    Out::store(Out::round_quietly(canonical_nan(sum)), results_ + i);
   }
 
   HWY_INLINE void sum_four(std::size_t i) {
@@ -101,49 +127,74 @@ class ExactSum {
     V64 a2 = Leaf::load(s + 2 * n), a3 = Leaf::load(s + 3 * n);
     for (std::size_t p = 1; p < n_ways(); ++p) {
       s = src(p) + i;
-      a0 = hn::Add(a0, Leaf::load(s));
-      a1 = hn::Add(a1, Leaf::load(s + n));
-      a2 = hn::Add(a2, Leaf::load(s + 2 * n));
-      a3 = hn::Add(a3, Leaf::load(s + 3 * n));
+      a0 = plus(a0, Leaf::load(s));
+      a1 = plus(a1, Leaf::load(s + n));
+      a2 = plus(a2, Leaf::load(s + 2 * n));
+      a3 = plus(a3, Leaf::load(s + 3 * n));
     }
-    hn::Store(a0, kD, sums_ + i);
-    hn::Store(a1, kD, sums_ + i + n);
-    hn::Store(a2, kD, sums_ + i + 2 * n);
-    hn::Store(a3, kD, sums_ + i + 3 * n);
+    put_exact(a0, i);
+    put_exact(a1, i + n);
+    put_exact(a2, i + 2 * n);
+    put_exact(a3, i + 3 * n);
   }
 
-  void round_sums() {
-    for (std::size_t i = 0; i < n_; i += hn::Lanes(kD))
-      Out::store(Out::round(canonical_nan(hn::Load(kD, sums_ + i))), results_ + i);
-  }
-
-  // bounds_ = a bound of the error of each sum. Partial sum k is at most k max|x|, so n - 1
-  // additions err by at most 2^-53 (n^2 + n) / 2 max|x|; the rest of 2 n^2 pays for the rounding
-  // of the interval's ends.
-  void bound() {
+  // Sums with a bound of their errors. Partial sum k is at most k max|x|, so n - 1 additions err
+  // by at most 2^-53 (n^2 + n) / 2 max|x|; the rest of 2 n^2 pays for the rounding of the ends.
+  void sum_bounded() {
     const auto ways = static_cast<double>(n_ways());
     const V64 factor = hn::Set(kD, 0x1p-52 * ways * ways);
-    for (std::size_t i = 0; i < n_; i += hn::Lanes(kD)) {
-      const std::size_t m = std::min(hn::Lanes(kD), n_ - i);
-      V64 most = hn::Abs(load_leaf<Leaf>(src(0) + i, m));
-      for (std::size_t p = 1; p < n_ways(); ++p)
-        most = hn::Max(most, hn::Abs(load_leaf<Leaf>(src(p) + i, m)));
-      hn::Store(hn::Mul(most, factor), kD, bounds_ + i);
+    const std::size_t n = hn::Lanes(kD);
+    std::size_t i = 0;
+    for (; i + 2 * n <= n_; i += 2 * n) {
+      auto x0 = Leaf::load_narrow(src(0) + i), x1 = Leaf::load_narrow(src(0) + i + n);
+      auto most0 = Leaf::magnitude(x0), most1 = Leaf::magnitude(x1);
+      V64 a0 = Leaf::widen(x0), a1 = Leaf::widen(x1);
+      for (std::size_t p = 1; p < n_ways(); ++p) {
+        x0 = Leaf::load_narrow(src(p) + i);
+        x1 = Leaf::load_narrow(src(p) + i + n);
+        most0 = hn::Max(most0, Leaf::magnitude(x0));
+        most1 = hn::Max(most1, Leaf::magnitude(x1));
+        a0 = plus(a0, Leaf::widen(x0));
+        a1 = plus(a1, Leaf::widen(x1));
+      }
+      put_checked(a0, Leaf::widen_magnitude(most0), factor, i);
+      put_checked(a1, Leaf::widen_magnitude(most1), factor, i + n);
+    }
+    for (; i < n_; i += n) {
+      const std::size_t m = std::min(n, n_ - i);
+      V64 a = load_leaf<Leaf>(src(0) + i, m), most = hn::Abs(a);
+      for (std::size_t p = 1; p < n_ways(); ++p) {
+        const V64 x = load_leaf<Leaf>(src(p) + i, m);
+        a = hn::Add(a, x);
+        most = hn::Max(most, hn::Abs(x));
+      }
+      put_checked(a, most, factor, i);
     }
   }
 
-  void round_checked() {
-    for (std::size_t i = 0; i < n_; i += hn::Lanes(kD)) {
-      const V64 sum = canonical_nan(hn::Load(kD, sums_ + i));
-      const V64 slack = hn::Load(kD, bounds_ + i);
-      const auto from = Out::round(hn::Sub(sum, slack)), to = Out::round(hn::Add(sum, slack));
-      Out::store(Out::round(sum), results_ + i);
-      const hn::DFromV<decltype(to)> d_out;
-      // Infinities and NaNs of leaves that cannot overflow in f64 are the result.
-      std::uint64_t finite = ~std::uint64_t{0};
-      if constexpr (!Leaf::kCanOverflow) finite = mask_bits(kD, hn::IsFinite(sum));
-      leave_open(i, mask_bits(d_out, hn::Not(hn::Eq(from, to))) & finite);
+  HWY_INLINE void put_checked(V64 sum, V64 most, V64 factor, std::size_t i) {
+    V64 low = hn::NegMulAdd(most, factor, sum), high = hn::MulAdd(most, factor, sum);
+    if constexpr (sizeof(Stored) == 2) {  // compared as bits, so a NaN would equal itself
+      low = canonical_nan(low);
+      high = canonical_nan(high);
     }
+    const auto from = Out::round(low), to = Out::round(high);
+    Out::store(to, results_ + i);
+    const std::uint64_t lanes = mask_bits(hn::DFromV<decltype(to)>(), hn::Not(hn::Eq(from, to)));
+    if (HWY_UNLIKELY(lanes != 0)) put_aside(i, settle_special(sum, i, lanes));
+  }
+
+  // Infinities and NaNs of leaves that cannot overflow in f64 are the result.
+  HWY_NOINLINE std::uint64_t settle_special(V64 sum, std::size_t i, std::uint64_t lanes) {
+    if (Leaf::kCanOverflow) return lanes;
+    const std::uint64_t finite = mask_bits(kD, hn::IsFinite(sum));
+    Stored out[kMaxLanes];
+    Out::store(Out::round(canonical_nan(sum)), out);
+    for (std::uint64_t left = lanes & ~finite; left != 0; left &= left - 1) {
+      const int lane = std::countr_zero(left);
+      results_[i + static_cast<std::size_t>(lane)] = out[lane];
+    }
+    return lanes & finite;
   }
 
   template <class D, class M>
@@ -155,11 +206,40 @@ class ExactSum {
     return bits & ((std::uint64_t{1} << hn::Lanes(d)) - 1);
   }
 
-  HWY_INLINE void leave_open(std::size_t i, std::uint64_t lanes) {
+  // Puts elements aside to be summed by columns, several at a time and not always before the
+  // block's results leave.
+  HWY_NOINLINE void put_aside(std::size_t i, std::uint64_t lanes) {
     for (; lanes != 0; lanes &= lanes - 1) {
-      const std::size_t lane = static_cast<std::size_t>(std::countr_zero(lanes));
-      if (i + lane < n_) open_[n_open_++] = static_cast<std::uint16_t>(i + lane);
+      const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(lanes));
+      if (at >= n_) return;
+      if (n_ways() > kMaxRows) {
+        results_[at] = sum_singly(at);
+        continue;
+      }
+      for (std::size_t p = 0; p < n_ways(); ++p) aside_[p * kMaxLanes + n_aside_] = src(p)[at];
+      elements_[n_aside_++] = begin_ + at;
+      if (n_aside_ == hn::Lanes(kD)) settle_columns();
     }
+  }
+
+  void settle_columns() {
+    if (n_aside_ == 0) return;
+    HWY_ALIGN double rows[kMaxRows * kMaxLanes];
+    for (std::size_t p = 0; p < n_ways(); ++p) {
+      In* row = aside_ + p * kMaxLanes;
+      std::fill(row + n_aside_, row + kMaxLanes, In{});
+      hn::Store(Leaf::load(row), kD, rows + p * kMaxLanes);
+    }
+    Stored out[kMaxLanes];
+    Columns<Out>(rows, n_ways()).sum(out);
+    for (std::size_t j = 0; j < n_aside_; ++j) {
+      if (elements_[j] >= begin_) {
+        results_[elements_[j] - begin_] = out[j];
+      } else {
+        for (std::size_t d = 0; d < ways_.dsts.size(); ++d) dst(d)[elements_[j]] = out[j];
+      }
+    }
+    n_aside_ = 0;
   }
 
   // f64 results: two-term sums. The error of the second term is known up to its last bit, so
@@ -181,56 +261,39 @@ class ExactSum {
       const V64 from = hn::Add(high, hn::Sub(low, slack)), to = hn::Add(high, hn::Add(low, slack));
       const V64 sum = hn::IfThenElse(hn::Eq(low, hn::Zero(kD)), high, to);
       Out::store(sum, results_ + i);
-      leave_open(i, mask_bits(kD, hn::Not(hn::Eq(from, to))));
+      const std::uint64_t lanes = mask_bits(kD, hn::Not(hn::Eq(from, to)));
+      if (HWY_UNLIKELY(lanes != 0)) put_aside(i, lanes);
     }
-  }
-
-  // Elements open_[at...], as many as there are lanes.
-  void resolve(std::size_t at) {
-    const std::size_t m = std::min(hn::Lanes(kD), n_open_ - at);
-    const std::uint16_t* elements = open_ + at;
-    Stored out[kMaxLanes];
-    if (n_ways() > Columns<Out>::kMaxRows) return resolve_singly(elements, m);
-    HWY_ALIGN double rows[Columns<Out>::kMaxRows * kMaxLanes];
-    for (std::size_t p = 0; p < n_ways(); ++p) {
-      In gathered[kMaxLanes] = {};
-      for (std::size_t j = 0; j < m; ++j) gathered[j] = src(p)[elements[j]];
-      hn::Store(Leaf::load(gathered), kD, rows + p * kMaxLanes);
-    }
-    Columns<Out>(rows, n_ways()).sum(out);
-    for (std::size_t j = 0; j < m; ++j) results_[elements[j]] = out[j];
   }
 
   // More contributions than columns hold.
-  void resolve_singly(const std::uint16_t* elements, std::size_t n) {
-    for (std::size_t j = 0; j < n; ++j) {
-      Superaccumulator sum;
-      double special = 0;
-      bool minus_zero = true;
-      for (std::size_t p = 0; p < n_ways(); ++p) {
-        const double x = hn::GetLane(load_leaf<Leaf>(src(p) + elements[j], 1));
-        if (std::isfinite(x)) {
-          sum.add(x);
-        } else {
-          special += x;
-        }
-        minus_zero = minus_zero && std::bit_cast<std::uint64_t>(x) == std::uint64_t{1} << 63;
+  Stored sum_singly(std::size_t at) const {
+    Superaccumulator sum;
+    double special = 0;
+    bool minus_zero = true;
+    for (std::size_t p = 0; p < n_ways(); ++p) {
+      const double x = hn::GetLane(load_leaf<Leaf>(src(p) + at, 1));
+      if (std::isfinite(x)) {
+        sum.add(x);
+      } else {
+        special += x;
       }
-      double rounded = special == 0 ? sum.round(Out::kShape) : special;
-      if (minus_zero) rounded = -0.0;
-      Stored out[kMaxLanes];
-      Out::store(Out::round(canonical_nan(hn::Set(kD, rounded))), out);
-      results_[elements[j]] = out[0];
+      minus_zero = minus_zero && std::bit_cast<std::uint64_t>(x) == std::uint64_t{1} << 63;
     }
+    double rounded = special == 0 ? sum.round(Out::kShape) : special;
+    if (minus_zero) rounded = -0.0;
+    Stored out[kMaxLanes];
+    Out::store(Out::round(canonical_nan(hn::Set(kD, rounded))), out);
+    return out[0];
   }
 
-  // Results leave only now, so an output may be an input.
+  // Results leave a block at a time, so that an output may be an input.
   void write() const {
     const hn::ScalableTag<std::uint8_t> d;
     const std::size_t n_bytes = n_ * sizeof(Stored), step = hn::Lanes(d);
     const auto* in = reinterpret_cast<const std::uint8_t*>(results_);
-    for (void* dst : ways_.dsts) {
-      auto* out = static_cast<std::uint8_t*>(dst) + begin_ * sizeof(Stored);
+    for (std::size_t k = results_ == buffer_ ? 0 : 1; k < ways_.dsts.size(); ++k) {
+      auto* out = reinterpret_cast<std::uint8_t*>(dst(k) + begin_);
       const bool aligned = reinterpret_cast<std::uintptr_t>(out) % step == 0;
       std::size_t i = 0;
       if (ways_.stores == Stores::streaming && aligned && step > 1)
@@ -241,11 +304,13 @@ class ExactSum {
 
   const Ways& ways_;
   FloatEnv& env_;
-  std::size_t begin_ = 0, n_ = 0, n_open_ = 0;
-  HWY_ALIGN double sums_[kBlock];
-  HWY_ALIGN double bounds_[kBlock];
-  HWY_ALIGN Stored results_[kBlock];
-  std::uint16_t open_[kBlock];
+  std::size_t begin_ = 0, n_ = 0;  // the block
+  int patience_ = 0;           // blocks not to try sum_certified() on, after one where it failed
+  Stored* results_ = nullptr;  // of the block: buffer_ or the first output
+  HWY_ALIGN Stored buffer_[kBlock];
+  std::size_t n_aside_ = 0;
+  std::size_t elements_[kMaxLanes];
+  In aside_[kMaxRows * kMaxLanes];  // contributions of the elements, laid out as rows
 };
 
 template <class Format, class Leaf, class Out>

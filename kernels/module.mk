@@ -6,3 +6,4 @@ libkernels_la_SOURCES = \
   kernels/reduce.h kernels/reduce.cc kernels/float_env.h kernels/superaccumulator.h \
   kernels/exact-inl.h kernels/exact.h kernels/exact.cc kernels/exact_accumulator.cc
 libkernels_la_CXXFLAGS = $(AM_CXXFLAGS) $(HWY_CFLAGS) -O3 -fno-fast-math -ffp-contract=off
+EXTRA_DIST += kernels/README.md

@@ -2,5 +2,7 @@
 // What every file that is compiled once per instruction set includes first.
 #pragma once
 
-// x86 without AVX2 runs the portable build: two targets less to compile and test.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+// x86 without AVX2 runs the portable build: two targets less to compile and test. Vectors of a
+// size that is known only at run time cannot be members or array elements.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
