@@ -129,10 +129,10 @@ const std::vector<Row>& rows() {
 
 // Variables that programs of ours set for each other or for ranks; not settings.
 bool is_known_fact(std::string_view variable) {
-  constexpr std::string_view kFacts[] = {"RLX_RANK",       "RLX_SIZE",          "RLX_LOCAL_RANK",
-                                         "RLX_LOCAL_SIZE", "RLX_NODE_RANK",     "RLX_GPU",
-                                         "RLX_JOBID",      "RLX_RESTART_COUNT", "RLX_TEST_DATA",
-                                         "RLX_NNODES",     "RLX_SRCDIR",        "RLX_BUILDDIR"};
+  constexpr std::string_view kFacts[] = {
+      "RLX_RANK",   "RLX_SIZE",   "RLX_LOCAL_RANK",    "RLX_LOCAL_SIZE", "RLX_NODE_RANK",
+      "RLX_GPU",    "RLX_JOBID",  "RLX_RESTART_COUNT", "RLX_TEST_DATA",  "RLX_TEST_MARK",
+      "RLX_NNODES", "RLX_SRCDIR", "RLX_BUILDDIR"};
   return std::find(std::begin(kFacts), std::end(kFacts), variable) != std::end(kFacts);
 }
 

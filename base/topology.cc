@@ -125,6 +125,9 @@ Result<Topology> Topology::load(const TopologySource& source) {
   if (!source.synthetic.empty() && hwloc_topology_set_synthetic(raw, source.synthetic.c_str()) != 0)
     return fail(Code::kInvalid,
                 fmt::format("'{}' is not a synthetic topology of hwloc", source.synthetic));
+  // On Linux this backend hops over all processors only to read what sysfs has written down.
+  if (access("/sys/devices/system/cpu/cpu0/cache", R_OK) == 0)
+    hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   if (source.devices) hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(raw) != 0)
     return fail_errno(topology.this_machine_ ? "hwloc cannot read this machine"

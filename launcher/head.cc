@@ -151,7 +151,7 @@ void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
   }
   if (all_ended() && !ending_) {
     ending_ = true;
-    node_->finish(line_.end.kill_grace_s);
+    node_->finish();
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "launcher/guard.h"
 #include "launcher/loop.h"
 #include "launcher/node.h"
@@ -40,7 +41,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void signal(int signal_number) override;
   void end(double grace_s) override;
   void end_ranks(const std::vector<RankId>& ranks, double grace_s) override;
-  void finish(double grace_s) override;
+  void finish() override;
   void output_taken(RankId rank, Stream stream, std::size_t n_bytes) override;
   void input(RankId rank, std::string bytes) override;
   void input_ended(RankId rank) override;
@@ -90,7 +91,8 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   RankId id_of(const pmix::ProcId& proc) const;
   bool any_running() const;
 
-  void begin_end(double grace_s);
+  void kill_within(double grace_s);
+  void signal_descendants(int signal_number);
   void kill_all();
   void check_quiet();
   void drain();
@@ -102,9 +104,10 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   std::map<std::uint32_t, Job> jobs_;
   RankFiles files_;
   Fd child_signal_;
-  Watch child_watch_, server_watch_, kill_timer_, drain_timer_, check_timer_;
+  Watch child_watch_, server_watch_, kill_timer_, drain_timer_;
   std::vector<Watch> rank_timers_;
-  bool ending_ = false, killing_ = false, quiet_ = false;
+  Deadline kill_at_ = Deadline::never();
+  bool ending_ = false, told_leftovers_ = false, quiet_ = false;
 };
 
 }  // namespace rlx::launcher

@@ -17,7 +17,8 @@
 namespace rlx::launcher {
 namespace {
 
-constexpr double kDrainTime = 1;     // for a pipe that is held open by nobody we know
+constexpr double kDrainTime = 1;  // for a pipe that is held open by nobody we know
+constexpr double kLeftoverGrace = 0.2;
 constexpr double kKillRound = 0.05;  // a process may be born while we read /proc
 
 // The group of a rank's session; its own children stay in it unless they ask not to.
@@ -97,24 +98,31 @@ void LocalNode::signal(int signal_number) {
 
 void LocalNode::end(double grace_s) {
   signal(SIGTERM);
-  begin_end(grace_s);
-}
-
-void LocalNode::finish(double grace_s) {
-  if (has_children())
-    for (const pid_t pid : descendants(setup_.guard ? setup_.guard->pid() : -1)) kill(pid, SIGTERM);
-  begin_end(grace_s);
-}
-
-void LocalNode::begin_end(double grace_s) {
+  kill_within(grace_s);
   ending_ = true;
-  if (!killing_) kill_timer_ = loop_.after(grace_s, [this] { kill_all(); });
   check_quiet();
 }
 
+void LocalNode::finish() {
+  ending_ = true;
+  check_quiet();
+}
+
+// A later, longer grace does not take back a shorter one.
+void LocalNode::kill_within(double grace_s) {
+  const Deadline deadline = Deadline::after_ms(static_cast<std::int64_t>(grace_s * 1000));
+  if (deadline.left_ns() >= kill_at_.left_ns()) return;
+  kill_at_ = deadline;
+  kill_timer_ = loop_.after(grace_s, [this] { kill_all(); });
+}
+
+void LocalNode::signal_descendants(int signal_number) {
+  for (const pid_t pid : descendants(setup_.guard ? setup_.guard->pid() : -1))
+    kill(pid, signal_number);
+}
+
 void LocalNode::kill_all() {
-  killing_ = true;
-  for (const pid_t pid : descendants(setup_.guard ? setup_.guard->pid() : -1)) kill(pid, SIGKILL);
+  signal_descendants(SIGKILL);
   kill_timer_ = loop_.after(kKillRound, [this] { kill_all(); });
 }
 
@@ -130,7 +138,14 @@ void LocalNode::end_ranks(const std::vector<RankId>& ranks, double grace_s) {
 }
 
 void LocalNode::check_quiet() {
-  if (!ending_ || quiet_ || any_running() || has_children()) return;
+  if (!ending_ || quiet_ || any_running()) return;
+  if (has_children()) {  // what ranks left in the background
+    if (!std::exchange(told_leftovers_, true)) {
+      signal_descendants(SIGTERM);
+      kill_within(kLeftoverGrace);
+    }
+    return;
+  }
   kill_timer_.reset();
   for (auto& [number, job] : jobs_)
     for (auto& [rank, process] : job.ranks)

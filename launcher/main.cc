@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -61,6 +62,14 @@ bool ignore_sigpipe() {
   return before.sa_handler == SIG_IGN;
 }
 
+// libpmix crashes, here and in ranks, for a user who has neither HOME nor an entry in the list of
+// users, as is common in containers.
+void ensure_home(Environment& environment) {
+  if (environment.get("HOME") || getpwuid(geteuid())) return;
+  environment.set("HOME", "/");
+  setenv("HOME", "/", 0);
+}
+
 std::optional<std::string> print_what_was_asked(Action action) {
   switch (action) {
     case Action::kHelp:
@@ -79,9 +88,9 @@ std::optional<std::string> print_what_was_asked(Action action) {
 
 std::vector<std::string> scratch_parents(const Environment& environment) {
   std::vector<std::string> parents;
-  for (const char* name : {"RLX_TMPDIR", "TMPDIR"})
-    if (const auto value = environment.get(name); value && !value->empty())
-      parents.push_back(*value);
+  if (!knobs().tmpdir.empty()) parents.push_back(knobs().tmpdir);
+  if (const auto usual = environment.get("TMPDIR"); usual && !usual->empty())
+    parents.push_back(*usual);
   for (const char* usual : {"/tmp", "/var/tmp", "/dev/shm"}) parents.emplace_back(usual);
   return parents;
 }
@@ -110,6 +119,7 @@ Status prepare(Prepared& job) {
   source.xml_file = job.line.topology_file;
   if (!source.xml_file.empty() && !job.line.dry_run)
     return fail(Code::kInvalid, "--topo-file is for --dry-run: ranks run on the real machine");
+  job.line.map.oversubscribe |= knobs().oversubscribe == 1;
   RLX_TRY_ASSIGN(job.topology, Topology::load(source));
   job.hostname = own_hostname();
   RLX_TRY_ASSIGN(auto host, only_host(job.line, job.hostname, *job.topology));
@@ -199,6 +209,9 @@ int run(const Prepared& job, const Guard& guard, int& exit_code) {
     fmt::print(stderr, "{}", text);
   head.run(make_job(std::move(request), job.plan));
   exit_code = head.outcome().exit_code();
+  // Its ranks are gone and its files are in our directories: shutting libpmix down would only take
+  // time.
+  [[maybe_unused]] LocalNode* left_behind = node->release();
   return head.outcome().signal_number();
 }
 
@@ -231,6 +244,7 @@ int main(int argc, char** argv) {
   open_missing_standard_streams();
   Prepared job;
   job.environment = Environment::of_this_process();
+  ensure_home(job.environment);
   auto line = parse_command_line({argv + std::min(argc, 1), argv + argc});
   if (!line) return complain(line.error().text, kExitUsage);
   job.line = std::move(*line);

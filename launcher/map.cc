@@ -103,7 +103,7 @@ CpuSet domain_with(const Topology& topology, Locality locality, const CpuSet& wi
 CpuSet bind_one(const Topology& topology, const CpuSet& object, const MapOptions& options,
                 std::size_t j, std::size_t k) {
   const auto cores = parts_of(topology, Locality::kCore, object);
-  const CpuSet& spread = cores[j * cores.size() / std::max(k, cores.size()) % cores.size()];
+  const CpuSet& spread = cores[k <= cores.size() ? j * cores.size() / k : j % cores.size()];
   switch (options.bind) {
     case BindTo::kThread:
       return take_cores(parts_of(topology, Locality::kThread, object), j, 1);

@@ -106,7 +106,7 @@ class Node {
   virtual void end(double grace_s) = 0;
   virtual void end_ranks(const std::vector<RankId>& ranks, double grace_s) = 0;
   // All ranks have exited: what they left running is ended.
-  virtual void finish(double grace_s) = 0;
+  virtual void finish() = 0;
   virtual void output_taken(RankId rank, Stream stream, std::size_t n_bytes) = 0;
   virtual void input(RankId rank, std::string bytes) = 0;
   virtual void input_ended(RankId rank) = 0;

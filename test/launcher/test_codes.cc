@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a job's ranks are given, and what rlxrun's exit code and message say of their end.
+#include <criterion/criterion.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <set>
+#include <utility>
+
+#include "test/launcher/launch.h"
+
+using namespace rlx::test;
+
+namespace {
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::multiset<std::string> lines_of(const std::string& text) {
+  std::multiset<std::string> lines;
+  std::string line;
+  for (const char c : text)
+    if (c == '\n')
+      lines.insert(std::exchange(line, {}));
+    else
+      line += c;
+  if (!line.empty()) lines.insert(line);
+  return lines;
+}
+
+}  // namespace
+
+Test(codes, are_those_of_the_first_failing_rank, .timeout = 120) {
+  const struct {
+    const char* words;
+    const char* script;
+    int code;
+    const char* message;
+  } table[] = {
+      {"-n 2", "exit 0", 0, ""},
+      {"-n 1", "exit 3", 3, "rank 0 (pid "},
+      {"-n 4", "test $RANK = 3 && exit 255; exec sleep 100", 255, "rank 3 (pid "},
+      {"-n 2", "test $RANK = 1 && kill -SEGV $$; exec sleep 100", 139, "signal 11"},
+      {"-n 2", "test $RANK = 1 && kill -KILL $$; exec sleep 100", 137, "signal 9 (Killed)"},
+      {"-n 2", "test $RANK = 0 && kill -TERM $$; exec sleep 100", 143, "signal 15"},
+      {"-n 2", "trap '' TERM; test $RANK = 1 && exit 9; exec sleep 100", 9, "code 9"},
+      {"-n 2 --continuous", "exit $RANK", 1, "rank 1 (pid "},
+      {"-n 1 --timeout 0.3", "exec sleep 100", 124, "did not end within 0.3 s"},
+  };
+  for (const auto& row : table) {
+    const auto result = rlxrun_sh(row.words, row.script);
+    cr_expect_eq(result.code, row.code, "%s: %s", row.script, result.text().c_str());
+    cr_expect(holds(result.err, row.message) && result.err.empty() == !*row.message, "%s: %s",
+              row.script, result.text().c_str());
+    if (result.code != 0 && result.code != 124)
+      cr_expect_eq(lines_of(result.err).size(), 1u, "%s", result.text().c_str());
+  }
+  const auto silent = rlxrun_sh("-n 1 --timeout 0.3", "exec sleep 100");
+  cr_expect(holds(silent.err, "rank 0 (pid ") && holds(silent.err, "has not called init"));
+}
+
+Test(codes, tell_programs_that_cannot_run, .timeout = 60) {
+  const TempDir dir;
+  std::ofstream(dir / "plain") << "#!/bin/sh\necho plain\n";
+  std::ofstream(dir / "no-interpreter") << "#!/no/such/interpreter\n";
+  std::ofstream(dir / "garbage") << "\1\2\3";
+  chmod((dir / "no-interpreter").c_str(), 0755);
+  chmod((dir / "garbage").c_str(), 0755);
+  const struct {
+    std::vector<std::string> arguments;
+    int code;
+    const char* message;
+  } table[] = {
+      {{"-n", "3", "no-such-program"}, 127, "command not found in PATH"},
+      {{dir / "missing"}, 127, "No such file"},
+      {{dir.path()}, 126, "is a directory"},
+      {{dir / "plain"}, 126, "chmod +x"},
+      {{dir / "no-interpreter"}, 127, "interpreter or loader"},
+      {{dir / "garbage"}, 126, "#!"},
+      {{"-n", "1", "true", ":", "-n", "1", "no-such-program"}, 127, "no-such-program"},
+      {{"--wdir", dir / "missing", "true"}, 1, "missing"},
+      {{"-n", "1", ""}, 2, "empty"},
+      {{"-n", "2"}, 2, "no program"},
+      {{}, 2, "no program"},
+      {{"--host", "elsewhere.invalid", "true"}, 1, "'elsewhere.invalid' is not this machine"},
+      {{"--host", "localhost:1", "-n", "2", "true"}, 2, "--oversubscribe"},
+      {{"-n", "5000", "true"}, 2, "--oversubscribe"},
+      {{"--stdin", "2", "-n", "2", "true"}, 2, "ranks 0 to 1"},
+      {{"--nonsense", "true"}, 2, "unknown option"}};
+  for (const auto& row : table) {
+    const auto result = rlxrun(row.arguments);
+    cr_expect_eq(result.code, row.code, "%s", result.text().c_str());
+    cr_expect(holds(result.err, row.message), "want '%s': %s", row.message, result.text().c_str());
+    cr_expect_leq(lines_of(result.err).size(), 3u, "%s", result.text().c_str());
+  }
+}
+
+Test(ranks, get_their_arguments_and_place, .timeout = 60) {
+  const std::vector<std::string> odd = {"a b", "c\"d", "$HOME", "", "line\nfeed", "é", "*", "\\"};
+  std::vector<std::string> arguments = {
+      "-n", "1", "sh", "-c", "for a; do printf '<%s>' \"$a\"; done", "sh"};
+  arguments.insert(arguments.end(), odd.begin(), odd.end());
+  std::string wanted;
+  for (const auto& argument : odd) wanted += "<" + argument + ">";
+  expect_same(rlxrun(arguments).out, wanted);
+
+  const auto facts = rlxrun_sh(
+      "-n 3 -x ADDED=x -x ^REMOVED --wdir /",
+      "echo $RLX_RANK/$RLX_SIZE $RLX_LOCAL_RANK/$RLX_LOCAL_SIZE "
+      "$OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE "
+      "$RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR ${MASTER_PORT:+port} $PMIX_RANK "
+      "[$ADDED$REMOVED$KEPT] $PWD",
+      {.environment = {"REMOVED=r", "KEPT=k", "PMIX_RANK=77", "RLX_JOBID=old", "MASTER_ADDR=old"}});
+  std::multiset<std::string> expected;
+  for (const std::string r : {"0", "1", "2"})
+    expected.insert(r + "/3 " + r + "/3 " + r + "/3 " + r + "/3 " + r + " 127.0.0.1 port " + r +
+                    " [xk] /");
+  cr_expect(lines_of(facts.out) == expected, "%s", facts.text().c_str());
+
+  const auto mpmd = rlxrun(cut("-n 1 -x WHO=a printenv WHO : -n 2 -x WHO=b printenv WHO"));
+  cr_expect_eq(mpmd.code, 0, "%s", mpmd.text().c_str());
+  const std::multiset<std::string> who = {"a", "b", "b"};
+  cr_expect(lines_of(mpmd.out) == who, "%s", mpmd.text().c_str());
+
+  const std::string big(100000, 'v');
+  const auto large = rlxrun_sh("-n 2", "echo ${#BIG}", {.environment = {"BIG=" + big}});
+  cr_expect_eq(lines_of(large.out).count("100000"), 2u, "%s", large.text().c_str());
+}
+
+Test(ranks, stay_within_the_cpus_the_launcher_may_use, .timeout = 60) {
+  const auto one = run({"taskset", "-c", "0", built("rlxrun"), "-n", "2", "--bind-to", "core", "sh",
+                        "-c", "taskset -pc $$ | sed 's/.*: //'"});
+  expect_same(one.out, "0\n0\n", one.text());
+  const auto all = rlxrun(cut("-n 1 nproc"));
+  expect_same(all.out, run({"nproc"}).out);
+  const auto none = rlxrun(cut("-n 1 --bind-to none nproc"));
+  expect_same(none.out, all.out);
+  const auto report = rlxrun(cut("-n 1 --report-bindings --bind-to core true"));
+  cr_expect(holds(report.err, "rank 0 on ") && holds(report.err, "(1 core, numa 0"), "%s",
+            report.text().c_str());
+}
+
+Test(plans, are_shown_without_starting_anything, .timeout = 60) {
+  const TempDir dir;
+  const auto result =
+      rlxrun({"--dry-run", "--display", "alloc", "-n", "2", "touch", dir / "started"});
+  cr_expect_eq(result.code, 0, "%s", result.text().c_str());
+  cr_expect(holds(result.out, "rank 1 on ") && holds(result.out, " slot"), "%s",
+            result.text().c_str());
+  struct stat info {};
+  cr_expect_neq(stat((dir / "started").c_str(), &info), 0);
+  std::ofstream(dir / "bad.xml") << "<topology";
+  cr_expect_eq(rlxrun({"--dry-run", "--topo-file", dir / "bad.xml", "true"}).code, 1);
+  for (const char* option : {"--help", "--version", "--man", "--completion"}) {
+    const auto text = rlxrun({option});
+    cr_expect_eq(text.code, 0);
+    cr_expect(holds(text.out, "rlxrun") && text.err.empty(), "%s", option);
+  }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The launcher's parts that start nothing: options, environment, lines, outputs, outcome.
+#include <criterion/criterion.h>
+#include <signal.h>
+
+#include <map>
+
+#include "launcher/command_line.h"
+#include "launcher/environment.h"
+#include "launcher/help.h"
+#include "launcher/hosts.h"
+#include "launcher/lines.h"
+#include "launcher/option_table.h"
+#include "launcher/option_values.h"
+#include "launcher/outcome.h"
+#include "launcher/terminal.h"
+#include "test/launcher/launch.h"
+
+using namespace rlx;
+using namespace rlx::launcher;
+using rlx::test::cut;
+using rlx::test::expect_same;
+
+namespace {
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+Test(options, understand_what_users_of_other_launchers_type) {
+  const char* lines[] = {"-np 4 ./a",
+                         "--np 4 ./a",
+                         "-n 4 ./a",
+                         "-c 4 ./a",
+                         "--np=4 ./a",
+                         "--allow-run-as-root --oversubscribe -np 2 ./a",
+                         "--mca btl tcp,self -np 2 ./a",
+                         "-mca pml ob1 --mca btl ^openib -x LD_LIBRARY_PATH -x A=b ./a",
+                         "--bind-to none --map-by slot ./a",
+                         "-bind-to core -map-by socket ./a",
+                         "--map-by ppr:2:socket:PE=1 ./a",
+                         "--map-by :PE=2 ./a",
+                         "--rank-by fill ./a",
+                         "--report-bindings --tag-output --timestamp-output ./a",
+                         "--tag-output=full ./a",
+                         "-genv I_MPI_DEBUG 5 -ppn 2 -n 2 ./a",
+                         "-genvall -l -n 2 ./a",
+                         "--host localhost:4 ./a",
+                         "-H localhost,localhost ./a",
+                         "-hosts localhost -n 1 ./a",
+                         "--wdir /tmp ./a",
+                         "-wd /tmp ./a",
+                         "--output-filename out ./a",
+                         "--output-dir out --tee ./a",
+                         "--merge-stderr-to-stdout ./a",
+                         "--stdin all ./a",
+                         "-s none ./a",
+                         "--timeout 1:30 ./a",
+                         "--prtemca a b --omca c d --pmixmca e f ./a",
+                         "--display map,bind ./a",
+                         "--display-map ./a",
+                         "--nooversubscribe --report-state-on-timeout ./a",
+                         "-iface eth0 -launcher ssh ./a",
+                         "--use-hwthread-cpus ./a",
+                         "-n 1 ./a : -n 2 -x B=1 --wdir / ./b -n 3",
+                         "-q -v --dry-run -- -odd"};
+  for (const char* line : lines) {
+    const auto parsed = parse_command_line(cut(line));
+    cr_expect(parsed.has_value(), "%s: %s", line, parsed ? "" : parsed.error().text.c_str());
+  }
+  const auto mpmd = *parse_command_line(cut("-n 1 ./a x : -n 2 ./b -n 3"));
+  cr_assert_eq(mpmd.apps.size(), 2u);
+  cr_expect_eq(mpmd.apps[1].n_ranks, 2);
+  cr_expect_eq(mpmd.apps[1].argv.size(), 3u);  // what follows the program is the program's
+  const auto ignored = *parse_command_line(cut("--mca a b --allow-run-as-root -np 1 ./a"));
+  cr_assert_eq(ignored.ignored.size(), 1u);
+  expect_same(ignored.ignored[0], "--mca a b");
+}
+
+Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
+  const struct {
+    const char* line;
+    const char* wanted;
+  } table[] = {{"", "no program"},
+               {"-n 2", "no program"},
+               {"-n", "needs N"},
+               {"-n x ./a", "'x' is not a whole number"},
+               {"-n 0 ./a", "at least 1"},
+               {"-n -3 ./a", "at least 1"},
+               {"-n 99999999999 ./a", "whole number"},
+               {"--bnd-to core ./a", "did you mean --bind-to?"},
+               {"--tagoutput ./a", "did you mean --tag-output?"},
+               {"-np 2 --oversubscrib ./a", "(word 3, before the program)"},
+               {"--bind-to chair ./a", "slice, core"},
+               {"--map-by ppr:2 ./a", "ppr:2:numa"},
+               {"--map-by moon ./a", "package, numa"},
+               {"--map-by slot:pe=0 ./a", "at least 1"},
+               {"--rank-by random ./a", "slot, fill"},
+               {"--timeout soon ./a", "1:30"},
+               {"--timeout -1 ./a", "1:30"},
+               {"--stdin nobody ./a", "all, none"},
+               {"--tag-output=colour ./a", "rank, host, full"},
+               {"--display stars ./a", "map, bind"},
+               {"--cpu-list 3-1 ./a", "0-3,8"},
+               {"--oversubscribe=yes ./a", "takes no value"},
+               {"-x =1 ./a", "NAME=value"},
+               {"--hostfile hosts ./a", "one host"},
+               {"./a : --timeout 3 ./b", "before the first program"},
+               {"./a :", "beside ':'"},
+               {": ./a", "beside ':'"}};
+  for (const auto& row : table) {
+    const auto parsed = parse_command_line(cut(row.line));
+    cr_expect(!parsed, "%s was accepted", row.line);
+    if (!parsed)
+      cr_expect(holds(parsed.error().text, row.wanted), "%s: %s", row.line,
+                parsed.error().text.c_str());
+  }
+  cr_expect(!parse_command_line({"-n", "1", ""}), "an empty program name was accepted");
+}
+
+Test(options, are_each_spelled_once_and_documented) {
+  std::map<std::string, int> seen;
+  for (const auto& option : options()) {
+    for (const auto& spelling : spellings(option))
+      cr_expect_eq(++seen[spelling], 1, "%s", spelling.c_str());
+    if (option.group == Group::kForeign) continue;
+    const std::string name = spellings(option)[0];
+    cr_expect(holds(help_text(), name) && holds(bash_completion(), name), "%s", name.c_str());
+  }
+  for (const char* code : {"124", "126", "127", "128+S", "129, 130, 143"})
+    cr_expect(holds(help_text(), code), "%s", code);
+  cr_expect(holds(man_page(), ".SH EXIT STATUS"));
+}
+
+Test(options, read_times_in_the_usual_forms) {
+  const std::map<std::string, double> table = {{"90", 90},   {"1.5", 1.5}, {"10m", 600},
+                                               {"2h", 7200}, {"1:30", 90}, {"1:00:00", 3600}};
+  for (const auto& [word, seconds] : table)
+    cr_expect_eq(*read_seconds(word), seconds, "%s", word.c_str());
+}
+
+Test(hosts, know_this_machine_by_all_its_names) {
+  for (const char* name : {"localhost", "box", "box.example.org", "127.0.0.1", "127.0.1.1", "::1"})
+    cr_expect(is_this_host(name, "box"), "%s", name);
+  cr_expect(is_this_host("box", "box.example.org"));
+  for (const char* name : {"boxer", "other", "example.org", "10.255.255.254"})
+    cr_expect(!is_this_host(name, "box"), "%s", name);
+  const auto list = read_host_list("a:4,user@b,[::1]:2,fe80::1");
+  cr_assert(list.has_value());
+  cr_expect_eq((*list)[0].slots, 4);
+  expect_same((*list)[1].name, "b");
+  expect_same((*list)[2].name, "::1");
+  cr_expect_eq((*list)[2].slots, 2);
+  expect_same((*list)[3].name, "fe80::1");
+  for (const char* wrong : {"a:x", "a:", ":3", "a,,b", "[::1]x"})
+    cr_expect(!read_host_list(wrong), "%s", wrong);
+}
+
+Test(environment, is_edited_by_name_and_pattern) {
+  Environment environment({"A=1", "AB=2", "PATH=/bin", "F=a=b"});
+  const auto missing = apply_edits(environment, {{EnvironmentEdit::Kind::kSet, "NEW", "x y"},
+                                                 {EnvironmentEdit::Kind::kUnset, "A*", ""},
+                                                 {EnvironmentEdit::Kind::kPass, "P?TH", ""},
+                                                 {EnvironmentEdit::Kind::kPass, "NOT*", ""}});
+  expect_same(environment.get("NEW")->c_str(), "x y");
+  cr_expect(!environment.get("A") && !environment.get("AB"));
+  expect_same(environment.get("F")->c_str(), "a=b");
+  cr_assert_eq(missing.size(), 1u);
+  expect_same(missing[0], "NOT*");
+  Environment users({"MASTER_PORT=5", "OMP_NUM_THREADS=3"});
+  add_master(users, "127.0.0.1", 9);
+  RankFacts facts;
+  facts.threads = 8;
+  add_rank_variables(users, facts);
+  expect_same(users.get("MASTER_PORT")->c_str(), "5");
+  expect_same(users.get("OMP_NUM_THREADS")->c_str(), "3");
+  add_master(users, "127.0.0.1", 9);  // now those of an rlxrun around us
+  expect_same(users.get("MASTER_PORT")->c_str(), "9");
+}
+
+Test(lines, are_whole_however_the_bytes_arrive) {
+  const std::string text = "one\ntwo two\n\nthree\r\nend";
+  for (std::size_t step = 1; step <= text.size(); ++step) {
+    LineAssembler lines(false, 100);
+    std::string seen;
+    for (std::size_t i = 0; i < text.size(); i += step)
+      for (const auto& piece : lines.take(std::string_view(text).substr(i, step))) {
+        cr_expect(piece.whole && piece.bytes.ends_with('\n'));
+        seen += piece.bytes;
+      }
+    expect_same((seen + lines.flush()), text);
+  }
+  LineAssembler small(false, 4);
+  cr_expect_eq(small.take("abc").size(), 0u);
+  const auto pieces = small.take("def");
+  cr_assert_eq(pieces.size(), 1u);
+  cr_expect(!pieces[0].whole);
+  LineAssembler bar(true, 100);
+  cr_expect_eq(bar.take("10%\r20%\r30").size(), 1u);
+  expect_same(bar.flush(), "30");
+  expect_same(with_prefix("a\nb\n", "> ", true), "> a\n> b\n");
+  expect_same(with_prefix("a\nb", "> ", false), "a\n> b");
+}
+
+Test(terminal, never_mixes_two_ranks_in_a_line) {
+  std::string out;
+  std::map<Terminal::Key, std::size_t> taken;
+  Terminal terminal(
+      [&](std::string bytes, Terminal::Key key, std::size_t n) {
+        out += bytes;
+        taken[key] += n;
+      },
+      [](Terminal::Key key) { return "[" + std::to_string(key) + "] "; });
+  terminal.write(1, {"long", false});
+  terminal.write(2, {"two\n", true});
+  terminal.write(2, {"half", false});
+  cr_expect(terminal.has_held());
+  terminal.write(1, {" line\n", true});  // ends rank 1's line: rank 2 follows and owns the output
+  expect_same(out, "[1] long line\n[2] two\n[2] half");
+  terminal.write(3, {"three\n", true});
+  terminal.close(2);
+  expect_same(out, "[1] long line\n[2] two\n[2] half\n[3] three\n");
+  terminal.write(4, {"silent", false});
+  terminal.write(5, {"five\n", true});
+  terminal.owner_is_silent();
+  terminal.write(4, {" rest\n", true});
+  expect_same(out.substr(out.find("[4]")), "[4] silent\n[5] five\n[4]  rest\n");
+  cr_expect(!terminal.has_held());
+  cr_expect_eq(taken[2], 8u);
+  cr_expect_eq(taken[4], 12u);
+}
+
+Test(outcome, is_that_of_the_first_failure) {
+  const RankName rank{{0, 3}, 17, "box"};
+  const auto exited = [](int code) { return code << 8; };
+  const struct {
+    int status;
+    pmix::RankState state;
+    int code;
+    const char* text;
+  } table[] = {{exited(0), {}, 0, ""},
+               {exited(0), {true, true}, 0, ""},
+               {exited(0), {true, false}, 1, "without finalizing"},
+               {exited(5), {true, true}, 5, "rank 3 (pid 17 on box) exited with code 5"},
+               {exited(255), {}, 255, "code 255"},
+               {SIGKILL, {}, 137, "signal 9"},
+               {SIGSEGV | 0x80, {}, 139, "core dumped"}};
+  for (const auto& row : table) {
+    Outcome outcome;
+    const std::string text = outcome.rank_exited(rank, row.status, row.state);
+    cr_expect_eq(outcome.exit_code(), row.code);
+    cr_expect(holds(text, row.text) && text.empty() == !*row.text, "%s", text.c_str());
+    if (row.code == 0) continue;
+    cr_expect(outcome.rank_exited(rank, exited(9), {}).empty(), "a second failure was told");
+    cr_expect_eq(outcome.exit_code(), row.code);
+  }
+  const std::map<int, int> aborts = {{0, 1}, {7, 7}, {256, 1}, {-1, 255}};
+  for (const auto& [status, code] : aborts) {
+    Outcome outcome;
+    outcome.rank_aborted(rank, status, "why");
+    cr_expect_eq(outcome.exit_code(), code);
+  }
+  Outcome asked;
+  asked.interrupted(SIGTERM);
+  cr_expect_eq(asked.exit_code(), 143);
+  cr_expect_eq(asked.signal_number(), SIGTERM);
+}
