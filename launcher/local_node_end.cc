@@ -74,8 +74,11 @@ void LocalNode::reap() {
 }
 
 void LocalNode::rank_exited(Job& job, std::uint32_t rank, int wait_status) {
-  job.ranks[rank].running = false;
+  Rank& ended = job.ranks[rank];
+  ended.running = false;
   --job.running;
+  for (auto* stream : {ended.out.get(), ended.err.get()})
+    if (stream && stream->is_open()) stream->catch_up();  // its last words come before the news
   const pmix::ProcId proc{job.spec.name, rank};
   const pmix::RankState state = server_->state(proc);
   const bool signaled = WIFSIGNALED(wait_status);

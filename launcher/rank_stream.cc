@@ -70,12 +70,15 @@ void OutputStream::end() {
   owner_.ended(*this);
 }
 
-bool OutputStream::close_now() {
+void OutputStream::catch_up() {
   constexpr int kMostReads = 32;  // more than a pipe holds: somebody is still writing
-  for (int i = 0; fd_ && i < kMostReads; ++i) {
-    if (under_way_ > window_) return false;
-    if (!read_once()) break;
-  }
+  for (int i = 0; i < kMostReads && fd_ && under_way_ <= window_; ++i)
+    if (!read_once()) return;
+}
+
+bool OutputStream::close_now() {
+  catch_up();
+  if (under_way_ > window_) return false;
   if (fd_) end();
   return true;
 }

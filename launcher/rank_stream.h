@@ -34,6 +34,8 @@ class OutputStream {
   Stream stream() const { return stream_; }
   bool is_open() const { return static_cast<bool>(fd_); }
   void taken(std::size_t n_bytes);
+  // Reads what is there, as far as the window allows.
+  void catch_up();
   // Reads what is there and ends, whoever still holds the other end. False: the head must first
   // take what is on its way.
   bool close_now();
