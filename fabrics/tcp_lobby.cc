@@ -129,13 +129,14 @@ Status Lobby::watch(Guest& guest, std::uint32_t events, bool again) {
   return fail_errno("epoll_ctl");
 }
 
-void Lobby::add_guest(std::unique_ptr<Guest> guest, std::uint32_t events) {
-  if (const auto status = watch(*guest, events, false); !status) {
+void Lobby::add_guest(std::unique_ptr<Guest> added, std::uint32_t events) {
+  Guest& guest = *added;
+  guests_.push_back(std::move(added));
+  n_inbound_ += guest.inbound();
+  if (const auto status = watch(guest, events, false); !status) {
     log::warn("tcp: {}", status.error().text);
-    return;
+    drop(guest);
   }
-  n_inbound_ += guest->inbound();
-  guests_.push_back(std::move(guest));
 }
 
 // Guests are only marked here: events of the same epoll_wait may still point to them.
@@ -178,18 +179,25 @@ void Lobby::accept_all(Guest& listener) {
       return;
     }
     tune_stream(fd.get(), listener.at.host_local);
-    const auto is_stranger = [](const auto& g) { return g->fd && g->stage == Stage::await_hello; };
-    if (static_cast<std::size_t>(std::count_if(guests_.begin(), guests_.end(), is_stranger)) >=
-        kMaxStrangers)
-      drop_stranger(**std::find_if(guests_.begin(), guests_.end(), is_stranger),
-                    "too many connections that do not greet");
+    make_room_for_a_stranger();
     auto guest = std::make_unique<Guest>();
     guest->fd = std::move(fd);
     guest->stage = Stage::await_hello;
     guest->at = listener.at;
     guest->deadline_ns = now_ns() + options_.greet_ms * kMs;
+    Guest& added = *guest;
     add_guest(std::move(guest), EPOLLIN);
+    if (added.fd) step(added);  // a rank has mostly said hello already
   }
+}
+
+// All ranks of a job may come at the same moment, so the limit grows with the job.
+void Lobby::make_room_for_a_stranger() {
+  const auto is_stranger = [](const auto& g) { return g->fd && g->stage == Stage::await_hello; };
+  const auto n = std::count_if(guests_.begin(), guests_.end(), is_stranger);
+  if (static_cast<std::size_t>(n) < kMaxStrangers + peers_.size()) return;
+  drop_stranger(**std::find_if(guests_.begin(), guests_.end(), is_stranger),
+                "too many connections that do not greet");
 }
 
 void Lobby::on_hello(Guest& guest) {

@@ -103,11 +103,12 @@ class Lobby {
   Status listen_everywhere();
   Peer* find(int peer);
   Status watch(Guest& guest, std::uint32_t events, bool again);
-  void add_guest(std::unique_ptr<Guest> guest, std::uint32_t events);
+  void add_guest(std::unique_ptr<Guest> added, std::uint32_t events);
   void drop(Guest& guest);
   void drop_stranger(Guest& guest, std::string_view why);
 
   void accept_all(Guest& listener);
+  void make_room_for_a_stranger();
   void try_next_address(int peer, std::int64_t now);
   void address_failed(Guest& guest, std::string_view why);
   void step(Guest& guest);

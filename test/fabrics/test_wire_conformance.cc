@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What every wire promises (fabrics/wire.h), tried on every wire of the table.
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>

@@ -5,6 +5,11 @@ check_PROGRAMS += test/fabrics/test_wire_conformance
 test_fabrics_test_wire_conformance_SOURCES = test/fabrics/test_wire_conformance.cc test/fabrics/wire_rank.h
 test_fabrics_test_wire_conformance_LDADD = $(FABRICS_TEST_LIBS)
 
+check_PROGRAMS += test/fabrics/test_tcp
+test_fabrics_test_tcp_SOURCES = test/fabrics/test_tcp.cc test/fabrics/untrusted_tcp.h test/fabrics/wire_rank.h
+test_fabrics_test_tcp_LDADD = $(FABRICS_TEST_LIBS)
+EXTRA_DIST += test/fabrics/fuzz_tcp.cc
+
 # The endpoint above them.
 check_PROGRAMS += test/fabrics/test_endpoint
 test_fabrics_test_endpoint_SOURCES = test/fabrics/test_endpoint.cc test/fabrics/endpoint_world.h
