@@ -10,6 +10,10 @@ test_fabrics_test_tcp_SOURCES = test/fabrics/test_tcp.cc test/fabrics/untrusted_
 test_fabrics_test_tcp_LDADD = $(FABRICS_TEST_LIBS)
 EXTRA_DIST += test/fabrics/fuzz_tcp.cc
 
+check_PROGRAMS += test/fabrics/test_tcp_hosts
+test_fabrics_test_tcp_hosts_SOURCES = test/fabrics/test_tcp_hosts.cc test/fabrics/wire_rank.h
+test_fabrics_test_tcp_hosts_LDADD = $(FABRICS_TEST_LIBS)
+
 # The endpoint above them.
 check_PROGRAMS += test/fabrics/test_endpoint
 test_fabrics_test_endpoint_SOURCES = test/fabrics/test_endpoint.cc test/fabrics/endpoint_world.h
