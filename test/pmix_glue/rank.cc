@@ -212,12 +212,12 @@ void spawn_and_connect(Bootstrap& b, const char* self) {
     pmix_app_t app;
     PMIX_APP_CONSTRUCT(&app);
     pmix_nspace_t name;
-    app.cmd = strdup("/nonexistent/program");
+    app.cmd = const_cast<char*>("/nonexistent/program");
     app.maxprocs = 1;
     check_pmix(PMIx_Spawn(nullptr, 0, &app, 1, name), PMIX_ERR_JOB_EXE_NOT_FOUND, "a bad spawn");
-    app.cmd = strdup(self);
+    app.cmd = const_cast<char*>(self);
     app.maxprocs = 2;
-    char* argv[] = {strdup(self), strdup("spawn"), nullptr};
+    char* argv[] = {const_cast<char*>(self), const_cast<char*>("spawn"), nullptr};
     app.argv = argv;
     check_pmix(PMIx_Spawn(nullptr, 0, &app, 1, name), PMIX_SUCCESS, "spawn");
     PMIX_LOAD_PROCID(&parent_and_children[0], us.nspace, static_cast<pmix_rank_t>(b.facts().rank));
