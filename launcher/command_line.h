@@ -27,6 +27,7 @@ struct AppLine {
   std::string wdir;   // "": where rlxrun was started
   std::string hosts;  // as typed, by comma
   std::vector<EnvironmentEdit> environment;
+  bool pmi1 = false;
 };
 
 enum class MapBy { kSlot, kNode, kObject, kPerObject };

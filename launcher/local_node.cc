@@ -112,8 +112,8 @@ std::optional<StartProblem> LocalNode::find_programs(const JobSpec& job,
 Result<pmix::ChildSetup> LocalNode::environment_of(const JobSpec& job, std::uint32_t rank,
                                                    const Program& program) {
   const AppSpec& app = job.apps[job.ranks[rank].app];
-  RLX_TRY_ASSIGN(auto setup, server_->environment({job.name, rank}, app.environment,
-                                                  pmix::protocol_of(program.file)));
+  const auto protocol = app.pmi1 ? pmix::Protocol::kPmi1 : pmix::protocol_of(program.file);
+  RLX_TRY_ASSIGN(auto setup, server_->environment({job.name, rank}, app.environment, protocol));
   Environment environment(std::move(setup.environment));
   add_rank_variables(environment, facts_of(job, rank));
   add_master(environment, job.master_address, job.master_port);

@@ -31,6 +31,7 @@ struct AppSpec {
   std::string wdir;                      // "": where the daemon was started
   std::vector<std::string> environment;  // "NAME=value"
   std::uint32_t n_ranks = 0;
+  bool pmi1 = false;  // offer PMI-1, whatever the program is linked with
 };
 
 struct RankSpec {

@@ -108,6 +108,13 @@ constexpr Option kOptions[] = {
      "set a variable; the whole environment is passed anyway; ^VAR removes one; VAR may hold * and "
      "?",
      add_edit},
+    {"--pmi1", "", "", Group::kEnvironment, true,
+     "offer MPICH's PMI-1 instead of PMIx; for scripts, as programs linked with MPICH are "
+     "recognised",
+     [](CommandLine&, AppLine& app, Words) -> Status {
+       app.pmi1 = true;
+       return {};
+     }},
 
     {"--tag-output", "-tag-output -l --label-io -prepend-rank --prepend-rank", "[=rank|host|full]",
      Group::kOutput, false, "begin each line with its rank; standard error is marked with !",

@@ -90,6 +90,7 @@ std::vector<AppSpec> make_apps(const CommandLine& line, const Environment& own,
     AppSpec spec;
     spec.argv = app.argv;
     spec.wdir = app.wdir;
+    spec.pmi1 = app.pmi1;
     spec.environment = std::move(environment).take();
     apps.push_back(std::move(spec));
   }

@@ -88,6 +88,16 @@ Test(mpich, runs_unmodified_under_rlxrun, .timeout = 300) {
   for (const auto& row : cases) expect(row, program, dir / "shm");
 }
 
+Test(mpich, runs_from_a_script_when_told_so, .timeout = 60) {
+  if (!is_installed("mpicc.mpich")) cr_skip_test("mpicc.mpich is not installed");
+  const TempDir dir;
+  const std::string program = compile("mpicc.mpich", dir / "foreign");
+  const auto result = run({built("rlxrun"), "--oversubscribe", "--pmi1", "-np", "3", "sh", "-c",
+                           "exec " + program + " hello"});
+  cr_expect_eq(result.code, 0, "%s", result.text().c_str());
+  cr_expect_eq(count(result.out, " of 3 sum 6 node 3 "), 3, "%s", result.text().c_str());
+}
+
 Test(foreign, jobs_of_several_apps_know_their_place, .timeout = 120) {
   const TempDir dir;
   for (const std::string compiler : {"mpicc.openmpi", "mpicc.mpich"}) {
