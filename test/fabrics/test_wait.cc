@@ -10,6 +10,7 @@
 
 #include "fabrics/host.h"
 #include "fabrics/shm.h"
+#include "test/fabrics/endpoint_bodies.h"
 #include "test/fabrics/endpoint_world.h"
 
 using namespace rlx;
@@ -21,32 +22,6 @@ constexpr WaitBudget kSleepAtOnce{.spins = 0, .yield_us = 0};
 
 void check_world(const std::string& what, const WorldResult& result) {
   cr_assert(result.ok, "%s: %s", what.c_str(), result.text.c_str());
-}
-
-// Every wait sleeps, so every message, acknowledgement and answer has to ring. A ring that is lost
-// shows as a sleep that timed out with work to do.
-void sleep_for_everything(Endpoint& ep) {
-  ep.set_wait_budget(kSleepAtOnce);
-  const int to = (ep.rank() + 1) % ep.size(), from = (ep.rank() + ep.size() - 1) % ep.size();
-  // Small ones, through a full ring, by streaming, by asking.
-  for (std::uint64_t n : {8u, 60000u, 1000000u}) {
-    std::vector<char> out(n, 'a'), in(n);
-    for (int i = 0; i < (n == 8 ? 200 : 10); ++i) {
-      Request* const r = ep.irecv(from, 1, kWholeTag, in.data(), n);
-      Request* const s = ep.isend(to, 1, out.data(), n);
-      RLX_EXPECT_OK(finish(ep, r));
-      RLX_EXPECT_OK(finish(ep, s));
-    }
-    RLX_EXPECT(in == out, "{} bytes", n);
-  }
-  // One way only: the sender fills the ring and sleeps until the receiver acknowledges.
-  std::vector<char> data(3000);
-  for (int i = 0; i < 1000; ++i) {
-    if (ep.rank() == 0) send(ep, 1, 2, data.data(), data.size());
-    if (ep.rank() == 1) recv(ep, 0, 2, data.data(), data.size());
-  }
-  // A timer may fire in the instant before the ring; more than that is a lost ring.
-  RLX_EXPECT(ep.n_late_wakes() <= 2, "{} late wakes", ep.n_late_wakes());
 }
 
 double cpu_ms() {

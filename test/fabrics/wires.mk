@@ -15,11 +15,15 @@ test_fabrics_test_tcp_hosts_SOURCES = test/fabrics/test_tcp_hosts.cc test/fabric
 test_fabrics_test_tcp_hosts_LDADD = $(FABRICS_TEST_LIBS)
 
 # The endpoint above them.
-check_PROGRAMS += test/fabrics/test_endpoint
-test_fabrics_test_endpoint_SOURCES = test/fabrics/test_endpoint.cc test/fabrics/endpoint_world.h
-test_fabrics_test_endpoint_LDADD = $(FABRICS_TEST_LIBS)
-check_PROGRAMS += test/fabrics/test_endpoint_failure test/fabrics/test_wait
-test_fabrics_test_endpoint_failure_SOURCES = test/fabrics/test_endpoint_failure.cc test/fabrics/endpoint_world.h
-test_fabrics_test_endpoint_failure_LDADD = $(FABRICS_TEST_LIBS)
-test_fabrics_test_wait_SOURCES = test/fabrics/test_wait.cc test/fabrics/endpoint_world.h
-test_fabrics_test_wait_LDADD = $(FABRICS_TEST_LIBS)
+check_LTLIBRARIES += libendpointbodies.la
+libendpointbodies_la_SOURCES = test/fabrics/endpoint_bodies.h test/fabrics/endpoint_bodies.cc test/fabrics/endpoint_world.h
+ENDPOINT_TEST_LIBS = libendpointbodies.la $(FABRICS_TEST_LIBS)
+check_PROGRAMS += test/fabrics/test_endpoint test/fabrics/test_endpoint_failure test/fabrics/test_wait test/fabrics/test_threads
+test_fabrics_test_endpoint_SOURCES = test/fabrics/test_endpoint.cc
+test_fabrics_test_endpoint_LDADD = $(ENDPOINT_TEST_LIBS)
+test_fabrics_test_endpoint_failure_SOURCES = test/fabrics/test_endpoint_failure.cc
+test_fabrics_test_endpoint_failure_LDADD = $(ENDPOINT_TEST_LIBS)
+test_fabrics_test_wait_SOURCES = test/fabrics/test_wait.cc
+test_fabrics_test_wait_LDADD = $(ENDPOINT_TEST_LIBS)
+test_fabrics_test_threads_SOURCES = test/fabrics/test_threads.cc
+test_fabrics_test_threads_LDADD = $(ENDPOINT_TEST_LIBS)
