@@ -26,7 +26,7 @@ train_LDADD = librlx.la $(DNNL_LIBS)
 
 bin_PROGRAMS += rlx-info
 rlx_info_SOURCES = contrib/tools/rlx_info.cc
-rlx_info_LDADD = $(COLL_LIBS) libtopology.la $(HWLOC_LIBS)
+rlx_info_LDADD = $(COLL_LIBS) $(TOPOLOGY_LIBS)
 
 # Manual pages and completion, written by the programs from their own tables.
 nodist_man1_MANS = rlxrun.1
