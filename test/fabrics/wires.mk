@@ -27,3 +27,6 @@ test_fabrics_test_wait_SOURCES = test/fabrics/test_wait.cc
 test_fabrics_test_wait_LDADD = $(ENDPOINT_TEST_LIBS)
 test_fabrics_test_threads_SOURCES = test/fabrics/test_threads.cc
 test_fabrics_test_threads_LDADD = $(ENDPOINT_TEST_LIBS)
+check_PROGRAMS += test/fabrics/test_endpoint_hostile
+test_fabrics_test_endpoint_hostile_SOURCES = test/fabrics/test_endpoint_hostile.cc
+test_fabrics_test_endpoint_hostile_LDADD = $(FABRICS_TEST_LIBS)
