@@ -11,3 +11,4 @@ libpmix_server_la_SOURCES = \
   pmix_glue/query.cc pmix_glue/store.h pmix_glue/store.cc pmix_glue/exchange.h \
   pmix_glue/exchange.cc pmix_glue/shift.h pmix_glue/shift.cc pmix_glue/pmi1.h pmix_glue/pmi1.cc \
   pmix_glue/pmi1_link.cc pmix_glue/elf.cc pmix_glue/single_rounds.h pmix_glue/single_rounds.cc
+EXTRA_DIST += pmix_glue/README.md

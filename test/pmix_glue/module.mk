@@ -14,7 +14,7 @@ test_pmix_glue_test_server_LDADD = libhosted.la $(TEST_LIBS) $(PMIX_SERVER_LIBS)
 check_PROGRAMS += test/pmix_glue/test_foreign_mpi
 test_pmix_glue_test_foreign_mpi_SOURCES = test/pmix_glue/test_foreign_mpi.cc
 test_pmix_glue_test_foreign_mpi_LDADD = $(TEST_LIBS)
-EXTRA_DIST += test/pmix_glue/foreign.c
+EXTRA_DIST += test/pmix_glue/foreign.c test/pmix_glue/fuzz_pmi1.cc
 
 # A rank for the tests, not a test.
 noinst_PROGRAMS += test/pmix_glue/rank
