@@ -2,6 +2,7 @@
 #include "launcher/guard.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -29,8 +30,12 @@ void obey(Orders& orders, const std::string& line) {
   if (line[0] == 'd') orders.directories.push_back(text);
 }
 
-// Until the launcher's end of the pipe is closed, which only its death does.
+// Sleeps until the launcher's end of the pipe is closed, which only its death does: its orders lie
+// in the pipe meanwhile, and cost no switch to this process.
 Orders listen(int pipe) {
+  pollfd death{pipe, 0, 0};
+  while (poll(&death, 1, -1) < 0) {
+  }
   Orders orders;
   std::string pending;
   char buffer[4096];
@@ -77,7 +82,7 @@ void clean_up(const Orders& orders) {
 
 Guard Guard::start() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Guard(-1, Fd());
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Guard(-1, Fd());
   Fd reading(ends[0]), writing(ends[1]);
   // Like fork, but without an exit signal: waitpid(-1) then says "no child left" when the job has
   // none.
@@ -95,7 +100,8 @@ Guard::~Guard() {
 void Guard::tell(char what, std::string_view text) const {
   if (!pipe_) return;
   const std::string line = what + std::string(text) + "\n";
-  // A guard that was killed cannot help; the next launch removes what is left.
+  // A guard that was killed, or has more orders than a pipe holds, cannot help with this one; the
+  // next launch removes what is left.
   [[maybe_unused]] const auto n = write(pipe_.get(), line.data(), line.size());
 }
 

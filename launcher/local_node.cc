@@ -77,7 +77,7 @@ LocalNode::LocalNode(Loop& loop, NodeSetup setup, NodeEvents& head)
 LocalNode::~LocalNode() = default;
 
 void LocalNode::start(const JobSpec& spec) {
-  std::vector<Program> programs;
+  std::vector<Runnable> programs;
   if (const auto problem = find_programs(spec, programs))
     return head_.not_started(spec.number, *problem);
   if (auto status = server_->register_job(describe(spec)); !status)
@@ -95,24 +95,24 @@ void LocalNode::start(const JobSpec& spec) {
 }
 
 std::optional<StartProblem> LocalNode::find_programs(const JobSpec& job,
-                                                     std::vector<Program>& programs) const {
+                                                     std::vector<Runnable>& programs) const {
   for (const auto& app : job.apps) {
     struct ::stat info {};
     if (!app.wdir.empty() && ::stat(app.wdir.c_str(), &info) != 0)
       return StartProblem{
           1, fmt::format("directory {} on {}: {}", app.wdir, setup_.hostname, strerror(errno))};
     const std::string path = Environment(app.environment).get("PATH").value_or(kDefaultPath);
-    programs.push_back(find_program(app.argv[0], app.wdir, path));
-    if (programs.back().exit_code != 0)
-      return StartProblem{programs.back().exit_code, programs.back().problem};
+    const Program program = find_program(app.argv[0], app.wdir, path);
+    if (program.exit_code != 0) return StartProblem{program.exit_code, program.problem};
+    programs.push_back({program.file, pmix::protocol_of(program.file)});
   }
   return std::nullopt;
 }
 
 Result<pmix::ChildSetup> LocalNode::environment_of(const JobSpec& job, std::uint32_t rank,
-                                                   const Program& program) {
+                                                   const Runnable& program) {
   const AppSpec& app = job.apps[job.ranks[rank].app];
-  const auto protocol = app.pmi1 ? pmix::Protocol::kPmi1 : pmix::protocol_of(program.file);
+  const auto protocol = app.pmi1 ? pmix::Protocol::kPmi1 : program.protocol;
   RLX_TRY_ASSIGN(auto setup, server_->environment({job.name, rank}, app.environment, protocol));
   Environment environment(std::move(setup.environment));
   add_rank_variables(environment, facts_of(job, rank));
@@ -159,7 +159,7 @@ void LocalNode::watch_pipes(Job& job, std::uint32_t rank, Pipes pipes) {
                                                  std::move(pipes.node_side[2]), output);
 }
 
-Status LocalNode::start_rank(Job& job, std::uint32_t rank, const Program& program,
+Status LocalNode::start_rank(Job& job, std::uint32_t rank, const Runnable& program,
                              StartProblem& problem) {
   const RankSpec& place = job.spec.ranks[rank];
   const AppSpec& app = job.spec.apps[place.app];
@@ -214,15 +214,13 @@ RankId LocalNode::id_of(const pmix::ProcId& proc) const {
   return {UINT32_MAX, proc.rank};
 }
 
-std::size_t LocalNode::text(OutputStream& stream, Text text) {
+bool LocalNode::text(OutputStream& stream, Text text) {
   const JobSpec& job = jobs_.at(stream.rank().job).spec;
   if (!job.output.directory.empty())
     if (auto status = files_.write(stream.rank(), stream.stream(), text); !status)
       head_.output(stream.rank(), Stream::kStderr, {"rlxrun: " + status.error().text + "\n", true});
-  if (!job.output.send) return 0;
-  const std::size_t n_bytes = text.bytes.size();
-  head_.output(stream.rank(), stream.stream(), std::move(text));
-  return n_bytes;
+  if (job.output.send) head_.output(stream.rank(), stream.stream(), std::move(text));
+  return job.output.send;
 }
 
 void LocalNode::ended(OutputStream& stream) {

@@ -60,6 +60,10 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
     std::map<std::uint32_t, Rank> ranks;  // of this node
     std::size_t running = 0;
   };
+  struct Runnable {
+    std::string file;
+    pmix::Protocol protocol = pmix::Protocol::kPmix;
+  };
   struct Pipes {
     Fd rank_side[3], node_side[3];
   };
@@ -73,15 +77,15 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void spawn(pmix::SpawnRequest request) override;
   void logged(const pmix::ProcId& from, pmix::LogChannel channel, const std::string& text) override;
   // StreamOwner
-  std::size_t text(OutputStream& stream, Text text) override;
+  bool text(OutputStream& stream, Text text) override;
   void ended(OutputStream& stream) override;
   void input_taken(InputStream& stream, std::size_t n_bytes, bool closed) override;
 
   std::optional<StartProblem> find_programs(const JobSpec& job,
-                                            std::vector<Program>& programs) const;
-  Status start_rank(Job& job, std::uint32_t rank, const Program& program, StartProblem& problem);
+                                            std::vector<Runnable>& programs) const;
+  Status start_rank(Job& job, std::uint32_t rank, const Runnable& program, StartProblem& problem);
   Result<pmix::ChildSetup> environment_of(const JobSpec& job, std::uint32_t rank,
-                                          const Program& program);
+                                          const Runnable& program);
   Status open_pipes(const JobSpec& job, std::uint32_t rank, Pipes& pipes);
   void watch_pipes(Job& job, std::uint32_t rank, Pipes pipes);
 

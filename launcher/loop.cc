@@ -28,8 +28,13 @@ Loop::Loop() : base_(event_base_new()) {
   if (!base_) throw std::runtime_error("libevent cannot start");  // no memory, no descriptors
 }
 Loop::~Loop() { event_base_free(base_); }
-void Loop::run() { event_base_dispatch(base_); }
-void Loop::stop() { event_base_loopbreak(base_); }
+void Loop::run() {
+  if (!stopped_) event_base_dispatch(base_);
+}
+void Loop::stop() {
+  stopped_ = true;
+  event_base_loopbreak(base_);
+}
 
 Watch Loop::watch(int fd, short what, double seconds, std::function<void()> call) {
   Watch watch;

@@ -45,13 +45,14 @@ class Loop {
   Watch on_writable(int fd, std::function<void()> call);
   // Once, after `seconds`.
   Watch after(double seconds, std::function<void()> call);
-  // Until stop().
+  // Until stop(), also one that came before.
   void run();
   void stop();
 
  private:
   Watch watch(int fd, short what, double seconds, std::function<void()> call);
   event_base* base_;
+  bool stopped_ = false;
 };
 
 }  // namespace rlx::launcher

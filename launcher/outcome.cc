@@ -41,8 +41,9 @@ std::string Outcome::rank_exited(const RankName& rank, int wait_status,
 
 std::string Outcome::rank_aborted(const RankName& rank, int status, const std::string& message) {
   const int code = (status & 0xff) == 0 ? 1 : status & 0xff;
+  const bool told = !message.empty() && message != "N/A";  // Open MPI's way to say nothing
   return fail_with(code, fmt::format("{} called abort with code {}{}{}", text_of(rank), status,
-                                     message.empty() ? "" : ": ", message));
+                                     told ? ": " : "", told ? message : ""));
 }
 
 std::string Outcome::not_started(const std::string& host, const StartProblem& problem) {

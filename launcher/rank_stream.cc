@@ -45,7 +45,9 @@ bool OutputStream::read_once() {
 }
 
 void OutputStream::give(Text text) {
-  under_way_ += owner_.text(*this, std::move(text));
+  const std::size_t n_bytes = text.bytes.size();
+  under_way_ += n_bytes;
+  if (!owner_.text(*this, std::move(text))) under_way_ -= n_bytes;
   if (under_way_ > window_) readable_.pause();
 }
 

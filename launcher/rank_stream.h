@@ -19,8 +19,8 @@ class InputStream;
 class StreamOwner {
  public:
   virtual ~StreamOwner() = default;
-  // Returns how many bytes are on their way and will be settled by taken().
-  virtual std::size_t text(OutputStream& stream, Text text) = 0;
+  // True: it is on its way, and taken() will settle or has settled it.
+  virtual bool text(OutputStream& stream, Text text) = 0;
   // Both may destroy the stream.
   virtual void ended(OutputStream& stream) = 0;
   virtual void input_taken(InputStream& stream, std::size_t n_bytes, bool closed) = 0;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "launcher/writer.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <string_view>
@@ -25,6 +27,11 @@ Writer::Writer(Loop& loop, int fd, OnSettled on_settled, OnFailure on_failure)
       on_settled_(std::move(on_settled)),
       on_failure_(std::move(on_failure)) {
   shared_->fd = fd;
+  struct stat info {};
+  if (fstat(fd, &info) == 0) {
+    is_pipe_ = S_ISFIFO(info.st_mode);
+    never_blocks_ = S_ISREG(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(fd) == 0);
+  }
   shared_->wake = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   wake_ = loop.on_readable(shared_->wake.get(), [this] { settle(); });
 }
@@ -35,7 +42,22 @@ Writer::~Writer() {
   shared_->work_to_do.notify_one();
 }
 
+std::size_t Writer::write_now(const std::string& bytes) {
+  if (!is_idle() || failed_) return 0;
+  pollfd ready{shared_->fd, POLLOUT, 0};
+  // A pipe that is writable takes this much at once.
+  const bool fits =
+      is_pipe_ && bytes.size() <= PIPE_BUF && poll(&ready, 1, 0) == 1 && ready.revents == POLLOUT;
+  if (!never_blocks_ && !fits) return 0;
+  const ssize_t n = write(shared_->fd, bytes.data(), bytes.size());
+  return n > 0 ? static_cast<std::size_t>(n)
+               : 0;  // the thread will meet the same error and tell it
+}
+
 void Writer::push(std::string bytes, std::uint64_t key, std::size_t taken) {
+  const std::size_t n_written = write_now(bytes);
+  if (n_written == bytes.size()) return on_settled_({{key, taken}});
+  bytes.erase(0, n_written);
   ++n_pushed_;
   const std::lock_guard lock(shared_->mutex);
   shared_->queue.push_back({std::move(bytes), {key, taken}});

@@ -41,6 +41,8 @@ class Writer {
     Settled settled;
   };
   struct Shared;
+  // Writes at once what cannot block; returns how much that was.
+  std::size_t write_now(const std::string& bytes);
   static void work(std::shared_ptr<Shared> shared);
   void settle();
 
@@ -50,6 +52,7 @@ class Writer {
   Watch wake_;
   std::uint64_t n_pushed_ = 0, n_settled_ = 0;
   bool started_ = false, failed_ = false;
+  bool is_pipe_ = false, never_blocks_ = false;
 };
 
 }  // namespace rlx::launcher

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 
 #include "pmix_glue/info.h"
@@ -166,14 +167,22 @@ uint32_t node_here(const Job& job, const std::string& hostname) {
                                job.nodes.begin());
 }
 
+// libpmix's thread takes the requests in order, so that waiting for the last one is enough: a
+// switch to that thread and back for each rank would cost more than starting it.
 Status register_ranks(const Job& job, const std::vector<uint32_t>& local) {
+  static std::atomic<pmix_status_t> worst;
+  worst = PMIX_SUCCESS;
+  const auto note = [](pmix_status_t status, void*) {
+    if (status != PMIX_SUCCESS) worst = status;
+  };
   for (const uint32_t r : local) {
     const pmix_proc_t proc = from_proc_id({job.name, r});
+    const pmix_op_cbfunc_t callback = r == local.back() ? nullptr : +note;
     const pmix_status_t status =
-        PMIx_server_register_client(&proc, getuid(), getgid(), nullptr, nullptr, nullptr);
-    if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
-      return fail_pmix(status, fmt::format("PMIx_server_register_client of rank {}", r));
+        PMIx_server_register_client(&proc, getuid(), getgid(), nullptr, callback, nullptr);
+    if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) worst = status;
   }
+  if (worst != PMIX_SUCCESS) return fail_pmix(worst, "PMIx_server_register_client");
   return {};
 }
 

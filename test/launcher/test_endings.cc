@@ -153,10 +153,12 @@ Test(signals, stop_and_continue_the_whole_job, .timeout = 60) {
   };
   ready.job.signal(SIGTSTP);
   cr_expect(eventually([&] { return state(ready.job.pid()) == 'T'; }, kSoon));
-  const auto processes = ready.mark.processes();
-  const auto stopped = std::count_if(processes.begin(), processes.end(),
-                                     [&](pid_t pid) { return state(pid) == 'T'; });
-  cr_expect_geq(stopped, 2);  // rlxrun and its rank
+  const auto stopped = [&] {
+    const auto processes = ready.mark.processes();
+    return std::count_if(processes.begin(), processes.end(),
+                         [&](pid_t pid) { return state(pid) == 'T'; });
+  };
+  cr_expect(eventually([&] { return stopped() >= 2; }, kSoon));  // rlxrun and its rank
   ready.job.signal(SIGCONT);
   ready.job.signal(SIGUSR1);
   expect_same(ready.job.line(), "end");
