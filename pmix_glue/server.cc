@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 #include <hwloc.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -101,6 +103,18 @@ class AllSignalsBlocked {
   sigset_t before_;
 };
 
+// libpmix listens on 127.0.0.1, and prints a screenful when it cannot.
+bool loopback_is_up() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return true;  // let libpmix find out
+  bool up = false;
+  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next)
+    up |= (i->ifa_flags & IFF_LOOPBACK) != 0 && (i->ifa_flags & IFF_UP) != 0 &&
+          i->ifa_addr != nullptr && i->ifa_addr->sa_family == AF_INET;
+  ::freeifaddrs(list);
+  return up;
+}
+
 pmix_status_t init_library(Server::Impl* impl) {
   const AllSignalsBlocked blocked;  // threads inherit it
   const std::string dir = impl->options.tmpdir + "/pmix";
@@ -135,6 +149,10 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   const std::string dir = options.tmpdir + "/pmix";
   if (::mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno("cannot make the directory " + dir);
+  if (!loopback_is_up())
+    return fail(Code::kSystem,
+                "the loopback interface is down, and the PMIx server of this host listens on "
+                "127.0.0.1: ip link set lo up");
   if (!enter_single_rounds())
     log::warn("this program does not export its epoll_wait: ranks that die together may crash it");
   clean_own_environment();
@@ -146,8 +164,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   const pmix_status_t status = init_library(impl.get());
   if (status != PMIX_SUCCESS) {
     upcall_target = nullptr;
-    return fail_pmix(status,
-                     "PMIx_server_init (needs the loopback interface up and " + dir + " writable)");
+    return fail_pmix(status, "PMIx_server_init");
   }
   auto server = std::unique_ptr<Server>(new Server(std::move(impl)));
   RLX_TRY(watch_connections());

@@ -145,6 +145,15 @@ Test(server, spawns_a_job_that_its_parent_can_connect_to, .timeout = 60) {
   cr_expect_eq(outcome.ranks.size(), 3u);
 }
 
+Test(server, says_what_to_do_when_the_loopback_interface_is_down, .timeout = 60) {
+  if (run({"unshare", "-Urn", "true"}).code != 0)
+    cr_skip_test("unshare -Urn is not permitted here");
+  const auto result = run({"unshare", "-Urn", built("rlxrun"), "-np", "1", "true"});
+  cr_expect_eq(result.code, 1, "%s", result.text().c_str());
+  cr_expect_eq(count(result.err, "ip link set lo up"), 1, "%s", result.text().c_str());
+  cr_expect_eq(count(result.err, "\n"), 1, "%s", result.text().c_str());
+}
+
 Test(client, hears_within_seconds_that_the_server_was_killed, .timeout = 60) {
   const TempDir dir;
   HostedOptions options;
