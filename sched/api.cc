@@ -109,6 +109,7 @@ Status plan(const rlx_eplb_shape* shape, const T* values, const rlx_eplb_options
   options.gap = o.gap;
   options.allow_empty = o.allow_empty != 0;
   options.max_fetches = o.max_fetches;
+  options.report_split = layers != nullptr;
   options.routing.k = std::min(o.top_k, shape->experts);
   options.routing.groups = std::max(1, o.groups);
   options.routing.top_groups = o.top_groups;

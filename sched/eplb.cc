@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Cost: O(R n + P log P + P G) a layer for n experts, P = n + R slots, G ranks.
+// Cost: O(n + R log n + P log P) a layer for n experts, P = n + R slots, G ranks.
 // Source: DeepSeek EPLB (2025), restated from its description.   Tested by test/sched/test_eplb.cc
 #include "sched/eplb.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
 
 namespace rlx::sched {
 namespace {
@@ -20,13 +22,14 @@ std::vector<int> pack_balanced(std::span<const double> weight, int packs) {
   if (room == 1) return order;
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return weight[a] > weight[b]; });
   std::vector<int> packed(items), filled(packs);
-  std::vector<double> total(packs);
+  using Pack = std::pair<double, int>;  // weight so far, index
+  std::priority_queue<Pack, std::vector<Pack>, std::greater<>> open;
+  for (int p = 0; p < packs; ++p) open.emplace(0, p);
   for (int item : order) {
-    int best = -1;
-    for (int p = 0; p < packs; ++p)
-      if (filled[p] < room && (best < 0 || total[p] < total[best])) best = p;
-    packed[best * room + filled[best]++] = item;
-    total[best] += weight[item];
+    const auto [total, p] = open.top();
+    open.pop();
+    packed[p * room + filled[p]++] = item;
+    if (filled[p] < room) open.emplace(total + weight[item], p);
   }
   return packed;
 }
@@ -37,11 +40,14 @@ std::vector<int> replicate(std::span<const double> weight, int slots, std::vecto
   std::vector<int> item(slots);
   std::iota(item.begin(), item.begin() + n, 0);
   copies.assign(n, 1);
-  std::vector<double> share(weight.begin(), weight.end());
+  std::vector<std::pair<double, int>> shares;  // load a replica, -expert: ties to the lower one
+  for (int e = 0; e < n; ++e) shares.emplace_back(weight[e], -e);
+  std::priority_queue queue(std::less<>(), std::move(shares));
   for (int i = n; i < slots; ++i) {
-    const int e = static_cast<int>(std::max_element(share.begin(), share.end()) - share.begin());
+    const int e = -queue.top().second;
+    queue.pop();
     item[i] = e;
-    share[e] = weight[e] / ++copies[e];
+    queue.emplace(weight[e] / ++copies[e], -e);
   }
   return item;
 }

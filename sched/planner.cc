@@ -207,7 +207,8 @@ class Planner {
     r.bound = bound_[l];
     r.peak = state.total_peak();
     for (const auto& load : windows_[l])
-      r.split_peak += split_tokens(load, row, cluster_, options_.time).peak;
+      if (options_.report_split)
+        r.split_peak += split_tokens(load, row, cluster_, options_.time).peak;
     r.duplicates = count_duplicates(row, cluster_);
     r.optimal = optimal_[l] || r.peak <= r.bound * (1 + 1e-12);
     if (!from_) return r;

@@ -23,6 +23,7 @@ struct PlanOptions {
   const Placement* from = nullptr;  // where the experts are now
   int64_t max_fetches = -1;         // slots to fetch in all layers together; -1: any number
   std::span<const uint8_t> dead;    // by rank; their slots stay empty
+  bool report_split = true;         // fill in LayerReport::split_peak
   // policy nodes: how tokens choose experts; `tokens`, if given, is a sample for every layer.
   RoutingLaw routing;
   double rack_price = 1;  // a copy to another rack, in copies within the rack

@@ -82,25 +82,21 @@ class Search {
     if (!priced()) {
       best_ = moves;
       limit_ = score;
-      return;
-    }
-    if (options_.price)
+    } else if (options_.price) {
       candidates_.push_back({gain, moves});
-    else
-      take_if_better({gain, moves}, 0);
+    } else {
+      take_if_better(gain, moves, 0);
+    }
   }
 
-  struct Candidate {
-    double gain;
-    std::vector<Move> moves;
-  };
-  void take_if_better(const Candidate& candidate, double price) {
+  void take_if_better(double gain, std::span<const Move> moves, double price) {
+    if (gain <= best_merit_ * kFree) return;
     int fetches = 0;
-    for (const Move& m : candidate.moves) fetches += extra_fetches(m);
-    const double merit = candidate.gain / std::max(kFree, fetches + price);
+    for (const Move& m : moves) fetches += extra_fetches(m);
+    const double merit = gain / std::max(kFree, fetches + price);
     if (merit <= best_merit_) return;
     best_merit_ = merit;
-    best_ = candidate.moves;
+    best_.assign(moves.begin(), moves.end());
   }
 
   // Asking for prices is slow: only the moves that gain most are asked for.
@@ -112,7 +108,7 @@ class Search {
     for (const Candidate& c : candidates_) {
       double price = 0;
       for (const Move& m : c.moves) price += options_.price(state_, m);
-      take_if_better(c, price);
+      take_if_better(c.gain, c.moves, price);
     }
     candidates_.clear();
   }
@@ -161,6 +157,9 @@ class Search {
     return score;
   }
 
+  // Whatever h gives, this rank ends above what is wanted.
+  bool too_hot(int r) const { return windows_ == 1 && state_.time(0, r) >= limit_; }
+
   bool may_swap(int s, int q) const {
     const int32_t e = state_.expert(s), f = state_.expert(q);
     const int r = cluster_.rank_of[s], p = cluster_.rank_of[q];
@@ -171,7 +170,7 @@ class Search {
     for (int s = cluster_.first_slot[h]; s < cluster_.first_slot[h + 1]; ++s) {
       if (state_.expert(s) == kEmpty) continue;
       for (int r = 0; r < cluster_.ranks(); ++r) {
-        if (r == h) continue;
+        if (r == h || too_hot(r)) continue;
         for (int q = cluster_.first_slot[r]; q < cluster_.first_slot[r + 1]; ++q) {
           const double score = shift_score(
               h, r, [&](int t) { return state_.slot_cost(t, s) - state_.slot_cost(t, q); });
@@ -255,6 +254,11 @@ class Search {
           }
     }
   }
+
+  struct Candidate {
+    double gain;
+    std::vector<Move> moves;
+  };
 
   static constexpr double kFree = 0.05;  // the price of a move that costs nothing, in fetches
 
