@@ -216,21 +216,49 @@ class Search {
     return state_.expert(slot) == kEmpty || state_.copies(state_.expert(slot)) > 1;
   }
 
+  // Whether a move that gains `most` at best can beat the best so far.
+  bool can_pay(double most, const Move& move) const {
+    return !priced() || most > best_merit_ * std::max<double>(kFree, extra_fetches(move));
+  }
+
+  // What the rank of `slot` gains at most if g takes the slot.
+  double most_exchanged(int slot, int32_t g) const {
+    double less = 0;
+    for (int t = 0; t < windows_; ++t)
+      less += std::max(0.0, state_.slot_cost(t, slot) - state_.share(t, g, state_.copies(g) + 1));
+    return less * pace_[cluster_.rank_of[slot]];
+  }
+
+  // What rank h gains at most from one more replica of e elsewhere.
+  double most_relief(int h, int32_t e) const {
+    double relief = 0;
+    for (int t = 0; t < windows_; ++t)
+      relief += state_.share(t, e, state_.copies(e)) - state_.share(t, e, state_.copies(e) + 1);
+    return relief * pace_[h];
+  }
+
   void try_replicas(int h) {
     const int begin = cluster_.first_slot[h], end = cluster_.first_slot[h + 1];
-    for (int q = 0; q < cluster_.slots(); ++q) {
-      const int r = cluster_.rank_of[q];
-      if (r == h || !is_spare(q)) continue;
-      for (int s = begin; s < end; ++s) {
-        const int32_t e = state_.expert(s);
-        if (e != kEmpty && e != state_.expert(q) && !state_.holds(r, e))
-          offer({{q, -1, e}}, replace_score(h, q, e));
+    for (int s = begin; s < end; ++s) {
+      const int32_t e = state_.expert(s);
+      if (e == kEmpty) continue;
+      const double most = most_relief(h, e);
+      for (int q = 0; q < cluster_.slots(); ++q) {
+        const int r = cluster_.rank_of[q];
+        if (r == h || !is_spare(q) || e == state_.expert(q) || state_.holds(r, e)) continue;
+        const Move move{q, -1, e};
+        if (priced() && most <= best_merit_ * std::max(kFree, double(extra_fetches(move))))
+          continue;
+        offer({move}, replace_score(h, q, e));
       }
     }
     for (int s = begin; s < end; ++s) {
       if (state_.expert(s) == kEmpty || !is_spare(s)) continue;
-      for (int g = 0; g < experts_; ++g)
-        if (!state_.holds(h, g)) offer({{s, -1, g}}, replace_score(h, s, g));
+      for (int g = 0; g < experts_; ++g) {
+        const Move move{s, -1, g};
+        if (state_.holds(h, g) || !can_pay(most_exchanged(s, g), move)) continue;
+        offer({move}, replace_score(h, s, g));
+      }
       if (options_.allow_empty) offer({{s, -1, kEmpty}}, replace_score(h, s, kEmpty));
     }
   }
