@@ -39,7 +39,7 @@ std::vector<std::string> apply_edits(Environment& environment,
 // Facts about one rank that programs and scripts look for.
 struct RankFacts {
   std::uint32_t rank = 0, size = 1, local_rank = 0, local_size = 1, node = 0, n_nodes = 1;
-  std::uint32_t app = 0, app_rank = 0, app_size = 1, universe_size = 1;
+  std::uint32_t universe_size = 1;
   std::string job_id;
   int threads = 0;  // for OMP_NUM_THREADS; 0: leave it
 };

@@ -48,9 +48,8 @@ void Head::run(JobSpec job) {
   }
   if (line_.end.timeout_s > 0)
     time_limit_ = loop_.after(line_.end.timeout_s, [this] {
-      error(outcome_.timed_out(line_.end.timeout_s));
-      node_->report();
-      end(line_.end.kill_grace_s);
+      if (!outcome_.has_failed()) node_->report();
+      failed(outcome_.timed_out(line_.end.timeout_s), line_.end.kill_grace_s);
     });
   start(job);
   if (!ending_) start_input(job);

@@ -6,7 +6,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <csignal>
 #include <optional>
 
@@ -22,7 +22,8 @@ using namespace rlx::launcher;
 
 namespace {
 
-constexpr std::size_t kWindow = 256 << 10;  // bytes of one stream on their way; bounds our memory
+// Bytes of all streams on their way, which bounds our memory, and of one.
+constexpr std::size_t kAllWindows = 32 << 20, kLeastWindow = 64 << 10, kMostWindow = 256 << 10;
 
 int complain(const std::string& text, int exit_code) {
   fmt::print(stderr, "rlxrun: {}\n", text);
@@ -149,14 +150,14 @@ Status make_directories(const Environment& environment, const Guard& guard, Dire
   return {};
 }
 
-OutputSpec output_spec(const CommandLine& line, bool terminal) {
+OutputSpec output_spec(const CommandLine& line, std::size_t n_ranks, bool terminal) {
   OutputSpec spec;
   spec.return_ends_line = terminal;
   spec.merge_stderr = line.output.merge_stderr;
   spec.timestamp = line.output.timestamp;
   spec.directory = line.output.directory;
   spec.send = spec.directory.empty() || line.output.tee;
-  spec.window = kWindow;
+  spec.window = std::clamp(kAllWindows / (2 * n_ranks), kLeastWindow, kMostWindow);
   return spec;
 }
 
@@ -202,7 +203,7 @@ int run(const Prepared& job, const Guard& guard, int& exit_code) {
   request.apps = make_apps(job.line, job.environment, notes);
   request.name = pmix::new_job_name();
   request.id = random_id();
-  request.output = output_spec(job.line, head.output_is_terminal());
+  request.output = output_spec(job.line, job.plan.mapping.places.size(), head.output_is_terminal());
   request.master_port = free_port();
   tell_notes(head, job, directories.note, notes);
   if (const auto text = displayed(job.line, job.plan); !text.empty())
