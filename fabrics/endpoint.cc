@@ -148,7 +148,9 @@ void Endpoint::Impl::count_local(std::string_view cores) {
   ++n_local;
   load += ranks_per_core(cpus, std::span(&*theirs, 1));
   const double by_time = quota > 0 ? n_local / quota : 0;
-  waiter->set_budget(WaitBudget::from_load(std::max(load, by_time)));
+  const WaitBudget budget = WaitBudget::from_load(std::max(load, by_time));
+  waiter->set_budget(budget);
+  if (shm != nullptr) shm->set_crowded(budget.is_crowded());
 }
 
 int Endpoint::rank() const { return impl_->rank; }

@@ -44,6 +44,9 @@ class ShmWire final : public Wire {
   Bell* bell() override;
   bool drained() const override;
 
+  // The host's ranks outnumber their cores.
+  void set_crowded(bool crowded);
+
   // --- For collectives inside the host ---
 
   // Ranks this wire reaches, ourselves among them, ascending.

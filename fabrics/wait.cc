@@ -70,6 +70,8 @@ WaitBudget WaitBudget::from_load(double ranks_per_core) {
   return {.spins = ranks_per_core <= 1.01 ? kSpinsAlone : kSpinsCrowded};
 }
 
+bool WaitBudget::is_crowded() const { return spins <= kSpinsCrowded; }
+
 Waiter::Waiter(std::vector<Wire*> wires, WaitBudget budget)
     : wires_(std::move(wires)), budget_(budget), wanted_(budget), bell_(&own_bell_) {}
 

@@ -65,6 +65,7 @@ struct WaitBudget {
   std::uint32_t yield_us = 2000;  // then turns with sched_yield
   // From facts: whether every rank of this host has a core to itself.
   static WaitBudget from_load(double ranks_per_core);
+  bool is_crowded() const;
 };
 
 enum class Turn { kDone, kMoved, kIdle };
