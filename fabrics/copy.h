@@ -8,11 +8,15 @@
 
 namespace rlx {
 
-// The first and the last N bytes, which overlap unless n == 2 N.
+// N bytes, or the first and the last N, which overlap unless n == 2 N.
 template <std::size_t N>
 inline void copy_ends(char* to, const char* from, std::size_t n) {
   char first[N], last[N];
   std::memcpy(first, from, N);
+  if (n == N) {
+    std::memcpy(to, first, N);
+    return;
+  }
   std::memcpy(last, from + n - N, N);
   std::memcpy(to, first, N);
   std::memcpy(to + n - N, last, N);

@@ -2,11 +2,12 @@
 // One direction between two ranks of a host: a ring of slots with one writer and one reader, in the
 // reader's area.
 //
-// A slot is two cache lines; the slot's sequence number, its head and up to 40 bytes share the
-// first, so a small message is one line that moves from core to core. Slots are 128 bytes apart
-// because the prefetcher fetches lines in pairs. Longer bodies go through a ring of bytes behind
-// the slots, small enough to stay in the caches. The reader acknowledges both lazily in one word:
-// an acknowledgement a message would bounce a line.
+// A slot is two cache lines; its head and up to 40 bytes share the first, so a small message is one
+// line that moves from core to core. The reader polls that line, so between two stores to it the
+// reader may take it away and the writer has to fetch it again: the writer touches it last and with
+// few stores. Slots are 128 bytes apart because the prefetcher fetches lines in pairs. Longer
+// bodies go through a ring of bytes behind the slots, small enough to stay in the caches. The
+// reader acknowledges both lazily in one word: an acknowledgement a message would bounce a line.
 #pragma once
 
 #include <atomic>
@@ -21,16 +22,24 @@ namespace rlx {
 
 struct RingSlot {
   static constexpr std::uint32_t kRoom = 104;
+  static constexpr std::uint32_t kRoomInFirstLine = 40;
   static constexpr std::uint32_t kNoBody = ~std::uint32_t{0};
 
-  std::atomic<std::uint32_t> sequence;  // number of the frame + 1, stored last
-  std::uint8_t type;
-  std::uint8_t n_ext;
-  std::uint16_t unused;
-  std::uint64_t tag;
-  std::uint32_t n_pay;
-  std::uint32_t body_at;  // offset in the byte ring; kNoBody: the body follows ext in room
+  // What the slot's frame is and where its body lies.
+  struct Place {
+    std::uint64_t tag;
+    std::uint32_t n_pay;
+    std::uint32_t body_at;  // offset in the byte ring; kNoBody: the body follows ext in room
+  };
+
+  // Stored last: number of the frame + 1 (32 bits), type (8 bits), n_ext (8 bits).
+  std::atomic<std::uint64_t> word;
+  Place place;
   char room[kRoom];
+
+  static std::uint64_t make_word(std::uint32_t number, std::uint8_t type, std::uint32_t n_ext) {
+    return (number + 1U) | std::uint64_t{type} << 32 | std::uint64_t{n_ext} << 40;
+  }
 };
 static_assert(sizeof(RingSlot) == 128);
 
@@ -65,21 +74,19 @@ class RingWriter {
     if (!has_room(in_slot ? 0 : frame.n_pay)) [[unlikely]]
       return false;
     RingSlot& slot = memory_->slots[next_ % RingMemory::kSlots];
-    if (frame.n_ext != 0) copy_bytes(slot.room, frame.ext, frame.n_ext);
+    RingSlot::Place place{frame.tag, frame.n_pay, RingSlot::kNoBody};
     if (in_slot) {
-      slot.body_at = RingSlot::kNoBody;
-      copy_bytes(slot.room + frame.n_ext, frame.pay, frame.n_pay);
+      put_in_slot(slot, frame);
     } else {
-      const std::uint32_t at = body_start(frame.n_pay) % shape_.n_body_bytes;
-      slot.body_at = at;
-      std::memcpy(memory_->body() + at, frame.pay, frame.n_pay);
-      body_next_ = body_start(frame.n_pay) + body_room(frame.n_pay);
+      const std::uint32_t start = body_start(frame.n_pay);
+      place.body_at = start % shape_.n_body_bytes;
+      std::memcpy(memory_->body() + place.body_at, frame.pay, frame.n_pay);
+      body_next_ = start + body_room(frame.n_pay);
+      copy_bytes(slot.room, frame.ext, frame.n_ext);
     }
-    slot.type = frame.type;
-    slot.n_ext = static_cast<std::uint8_t>(frame.n_ext);
-    slot.tag = frame.tag;
-    slot.n_pay = frame.n_pay;
-    slot.sequence.store(++next_, std::memory_order_release);
+    std::memcpy(&slot.place, &place, sizeof place);
+    slot.word.store(RingSlot::make_word(next_++, frame.type, frame.n_ext),
+                    std::memory_order_release);
     return true;
   }
 
@@ -89,6 +96,18 @@ class RingWriter {
   }
 
  private:
+  static void put_in_slot(RingSlot& slot, const Frame& frame) {
+    const auto* const pay = static_cast<const char*>(frame.pay);
+    char* const to = slot.room + frame.n_ext;
+    std::uint32_t n_first = frame.n_pay;
+    if (frame.n_ext + frame.n_pay > RingSlot::kRoomInFirstLine) {
+      n_first =
+          frame.n_ext < RingSlot::kRoomInFirstLine ? RingSlot::kRoomInFirstLine - frame.n_ext : 0;
+      copy_bytes(to + n_first, pay + n_first, frame.n_pay - n_first);
+    }
+    if (frame.n_ext != 0) copy_bytes(slot.room, frame.ext, frame.n_ext);
+    copy_bytes(to, pay, n_first);
+  }
   static std::uint32_t body_room(std::uint32_t n) { return (n + 63) & ~std::uint32_t{63}; }
   // Where the next body of n bytes begins: bodies do not wrap.
   std::uint32_t body_start(std::uint32_t n) const {
@@ -129,31 +148,33 @@ class RingReader {
   RingReader(RingMemory* memory, RingShape shape) : memory_(memory), shape_(shape) {}
 
   bool has_frame() const {
-    return memory_->slots[next_ % RingMemory::kSlots].sequence.load(std::memory_order_acquire) ==
-           next_ + 1;
+    return static_cast<std::uint32_t>(slot().word.load(std::memory_order_acquire)) == next_ + 1;
   }
   // The next frame, as a view into shared memory; release() it afterwards. A peer that breaks the
   // layout is reported, never followed.
   Seen look(FrameView& view) {
-    if (!has_frame()) return Seen::kNothing;
-    const RingSlot& slot = memory_->slots[next_ % RingMemory::kSlots];
-    view.type = slot.type;
-    view.tag = slot.tag;
+    const RingSlot& slot = this->slot();
+    const std::uint64_t word = slot.word.load(std::memory_order_acquire);
+    if (static_cast<std::uint32_t>(word) != next_ + 1) return Seen::kNothing;
+    RingSlot::Place place;
+    std::memcpy(&place, &slot.place, sizeof place);
+    view.type = static_cast<std::uint8_t>(word >> 32);
+    view.n_ext = static_cast<std::uint8_t>(word >> 40);
+    view.tag = place.tag;
     view.ext = slot.room;
-    view.n_ext = slot.n_ext;
-    view.n_pay = slot.n_pay;
-    const std::uint32_t at = slot.body_at;
-    if (at == RingSlot::kNoBody) {
+    view.n_pay = place.n_pay;
+    if (place.body_at == RingSlot::kNoBody) {
       body_end_ = body_next_;
       view.pay = slot.room + view.n_ext;
       return view.n_ext + std::uint64_t{view.n_pay} <= RingSlot::kRoom ? Seen::kFrame
                                                                        : Seen::kBroken;
     }
-    view.pay = reinterpret_cast<const char*>(memory_->body()) + at;
-    body_end_ = body_next_ - body_next_ % shape_.n_body_bytes + at + ((view.n_pay + 63) & ~63U);
-    if (at < body_next_ % shape_.n_body_bytes) body_end_ += shape_.n_body_bytes;
+    view.pay = reinterpret_cast<const char*>(memory_->body()) + place.body_at;
+    const std::uint32_t in_ring = body_next_ % shape_.n_body_bytes;
+    body_end_ = body_next_ - in_ring + place.body_at + ((view.n_pay + 63) & ~63U);
+    if (place.body_at < in_ring) body_end_ += shape_.n_body_bytes;
     const bool sound = view.n_ext <= RingSlot::kRoom && view.n_pay <= shape_.max_pay &&
-                       std::uint64_t{at} + view.n_pay <= shape_.n_body_bytes;
+                       std::uint64_t{place.body_at} + view.n_pay <= shape_.n_body_bytes;
     return sound ? Seen::kFrame : Seen::kBroken;
   }
   // True: enough has come together that acknowledge() is due.
@@ -174,6 +195,8 @@ class RingReader {
 
  private:
   static constexpr std::uint32_t kAckFrames = 16;
+
+  const RingSlot& slot() const { return memory_->slots[next_ % RingMemory::kSlots]; }
 
   RingMemory* memory_ = nullptr;
   RingShape shape_;

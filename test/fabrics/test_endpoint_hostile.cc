@@ -225,10 +225,8 @@ Test(hostile, a_broken_ring_is_noticed_not_followed) {
                           {"body past the ring", 0, 64, kShape.n_body_bytes - 32},
                           {"body far away", 0, 64, ~0U - 64}};
   for (const Broken& broken : cases) {
-    memory.slots[0].n_ext = broken.n_ext;
-    memory.slots[0].n_pay = broken.n_pay;
-    memory.slots[0].body_at = broken.body_at;
-    memory.slots[0].sequence = 1;
+    memory.slots[0].place = {0, broken.n_pay, broken.body_at};
+    memory.slots[0].word = RingSlot::make_word(0, 1, broken.n_ext);
     RingReader reader(&memory, kShape);
     FrameView view;
     cr_assert(reader.look(view) == RingReader::Seen::kBroken, "%s", broken.what);
