@@ -16,8 +16,8 @@ double cost_us(const Shape& shape, const Model& model) {
   const auto n = static_cast<double>(shape.n_bytes());
   const double segments = std::max(1.0, n / static_cast<double>(kStageBytes));
   const double blocks = shape.n_ranks;
-  return segments * (model.alpha_us + model.switch_us) + n * model.copy_us +
-         blocks * n * (model.copy_us + model.beta_us);
+  return segments * (model.line_us + model.switch_us) + n * model.copy_us +
+         blocks * n * (model.copy_us + model.read_us);
 }
 
 Plan plan(const Shape& shape, const Params& params) {
@@ -55,7 +55,8 @@ Plan plan(const Shape& shape, const Params& params) {
   Exchange exchange;
   exchange.n_segments = n_cuts(n_bytes, piece);
   exchange.put = [&](std::uint64_t k) {
-    b.copy(stage_of(shape.rank, k), {Space::in, 0, k * piece}, length(k), stores_for(length(k)));
+    b.copy(stage_of(shape.rank, k), {Space::in, 0, k * piece}, length(k),
+           stores_for(length(k), params));
   };
   exchange.take = [&](std::uint64_t k) {
     take_all([&](int r) { return stage_of(r, k); }, k * piece, length(k));

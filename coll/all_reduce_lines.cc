@@ -16,7 +16,7 @@ const char* reject(const Shape& shape) {
 }
 
 double cost_us(const Shape& shape, const Model& model) {
-  return model.alpha_us + 0.05 * (shape.n_ranks - 2) + model.switch_us;
+  return model.line_us + 0.05 * (shape.n_ranks - 2) + model.switch_us;
 }
 
 Plan plan(const Shape& shape, const Params&) {

@@ -18,7 +18,7 @@ double cost_us(const Shape& shape, const Model& model) {
   const auto n = static_cast<double>(shape.n_bytes());
   const double p = shape.n_ranks;
   return 2 * (p - 1) * (model.alpha_us + model.switch_us + n / p * model.beta_us) +
-         (p - 1) / p * n * 2 * model.gamma_us;
+         (p - 1) / p * n * 3 * model.gamma_us;
 }
 
 Plan plan(const Shape& shape, const Params&) {

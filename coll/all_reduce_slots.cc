@@ -19,8 +19,8 @@ const char* reject(const Shape& shape) {
 double cost_us(const Shape& shape, const Model& model) {
   const auto n = static_cast<double>(shape.n_bytes());
   const double peers = shape.n_ranks - 1;
-  return 1.5 * model.alpha_us + 0.05 * (peers - 1) + model.switch_us + n * model.copy_us +
-         peers * n * model.beta_us + shape.n_ranks * n * model.gamma_us;
+  return 1.2 * model.line_us + 0.05 * (peers - 1) + model.switch_us + n * model.copy_us +
+         peers * n * model.read_us + shape.n_ranks * n * model.gamma_us;
 }
 
 Plan plan(const Shape& shape, const Params&) {

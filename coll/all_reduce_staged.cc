@@ -4,7 +4,7 @@
 // Shape: count elements on each of P ranks that share memory; in == out allowed; any count.
 // Cost: per rank S (P-1)/P copied out, S reduced, S (P-1)/P copied in; one meeting a segment.
 // Order: rank order, or exact; each element is summed by one rank.
-// Source: copy-in copy-out with slices (XHC, acoll); results past the cache: measured, 1.4-1.9x.
+// Source: copy-in copy-out with slices (XHC, acoll); see Params::streaming_from.
 // Tested by test/coll/test_plans.cc
 #include "coll/algorithms.h"
 #include "coll/shared.h"
@@ -16,8 +16,8 @@ double cost_us(const Shape& shape, const Model& model) {
   const auto n = static_cast<double>(shape.n_bytes());
   const double p = shape.n_ranks, moved = n * (p - 1) / p;
   const double segments = std::max(1.0, n / static_cast<double>(kStageBytes));
-  return (segments + 1) * (model.alpha_us + model.switch_us) + 0.1 * p +
-         2 * moved * (model.copy_us + model.beta_us) + n * model.gamma_us;
+  return (segments + 1) * (model.line_us + model.switch_us) + 0.05 * p +
+         2 * moved * (model.copy_us + model.read_us) + n * model.gamma_us;
 }
 
 Plan plan(const Shape& shape, const Params& params) {

@@ -17,23 +17,27 @@ double cost_us(const Shape& shape, const Model& model) {
   const auto n = static_cast<double>(shape.n_bytes());
   const double blocks = shape.n_ranks;
   const double segments = std::max(1.0, blocks * n / static_cast<double>(kStageBytes));
-  return segments * (model.alpha_us + model.switch_us) +
-         blocks * n * (2 * model.copy_us + model.beta_us + model.gamma_us);
+  return segments * (model.line_us + model.switch_us) +
+         blocks * n * (2 * model.copy_us + model.read_us + model.gamma_us);
 }
 
 // Emits the copies of one segment: elements [first, first + n) of every block, which lie `stride`
 // bytes apart where they are shown.
 class Emit {
  public:
-  Emit(PlanBuilder& b, const Shape& shape)
-      : b_(b), shape_(shape), size_(size_of(shape.dtype)), shows_(gives(shape.rank)) {}
+  Emit(PlanBuilder& b, const Shape& shape, const Params& params)
+      : b_(b),
+        shape_(shape),
+        params_(params),
+        size_(size_of(shape.dtype)),
+        shows_(gives(shape.rank)) {}
 
   void put(const Ref& to, std::uint64_t stride, std::uint64_t first, std::uint64_t n) {
     if (!shows_) return;
     for (int r = 0; r < shape_.n_ranks; ++r)
       if (r != shape_.rank)
         b_.copy({to.space, to.rank, to.offset + static_cast<std::uint64_t>(r) * stride},
-                in_block(r, first), n * size_, stores_for(n * size_));
+                in_block(r, first), n * size_, stores_for(n * size_, params_));
   }
 
   // from(r): where rank r shows its first block.
@@ -68,6 +72,7 @@ class Emit {
 
   PlanBuilder& b_;
   const Shape& shape_;
+  const Params& params_;
   std::uint64_t size_;
   bool shows_;
 };
@@ -77,7 +82,7 @@ Plan plan(const Shape& shape, const Params& params) {
   b.reduction(shape.dtype, shape.op, exact_sum(shape));
   const std::uint64_t n_bytes = shape.n_bytes(), size = size_of(shape.dtype);
   const auto p = static_cast<std::uint64_t>(shape.n_ranks);
-  Emit emit(b, shape);
+  Emit emit(b, shape, params);
   if (n_bytes <= kSlotBytes / p) {
     emit.put(slot_of(shape.rank), n_bytes, 0, shape.count);
     b.arrive();

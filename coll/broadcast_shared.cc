@@ -14,7 +14,7 @@ namespace {
 double cost_us(const Shape& shape, const Model& model) {
   const auto n = static_cast<double>(shape.n_bytes());
   const double segments = std::max(1.0, n / static_cast<double>(kStageBytes));
-  return segments * (model.alpha_us + model.switch_us) + n * (2 * model.copy_us + model.beta_us);
+  return segments * (model.line_us + model.switch_us) + n * (2 * model.copy_us + model.read_us);
 }
 
 Plan plan(const Shape& shape, const Params& params) {
@@ -41,7 +41,7 @@ Plan plan(const Shape& shape, const Params& params) {
   exchange.n_segments = n_cuts(n_bytes, piece);
   exchange.pooled_rank = shape.root;
   exchange.put = [&](std::uint64_t k) {
-    if (root) b.copy(stage_of(shape.root, k), at(k), length(k), stores_for(length(k)));
+    if (root) b.copy(stage_of(shape.root, k), at(k), length(k), stores_for(length(k), params));
   };
   exchange.take = [&](std::uint64_t k) {
     if (!root) b.copy(at(k), stage_of(shape.root, k), length(k));

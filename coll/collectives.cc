@@ -19,14 +19,14 @@ struct Key {
   bool operator==(const Key& other) const { return what == other.what && count == other.count; }
 };
 
-Key key_of(const Shape& shape) {
+Key key_of(const Call& call, bool in_place, bool pooled) {
   const auto byte = [](auto value, int at) {
     return static_cast<std::uint64_t>(value) << (8 * at);
   };
-  return {byte(shape.coll, 0) | byte(shape.dtype, 1) | byte(shape.op, 2) |
-              byte(static_cast<int>(shape.mode) * 4 + shape.in_place * 2 + shape.pooled, 3) |
-              byte(static_cast<std::uint32_t>(shape.root), 4),
-          shape.count};
+  return {byte(call.coll, 0) | byte(call.dtype, 1) | byte(call.op, 2) |
+              byte(static_cast<int>(call.mode) * 4 + in_place * 2 + pooled, 3) |
+              byte(static_cast<std::uint32_t>(call.root), 4),
+          call.count};
 }
 
 std::uint64_t mix(std::uint64_t value) {
@@ -110,20 +110,21 @@ struct Collectives::Impl {
     entry.fingerprint = fingerprint_of(entry.text);
   }
 
-  // The cached entry of a shape; made if it is not there.
-  Entry& find(const Shape& shape) {
-    const Key key = key_of(shape);
+  // The cached entry of a call; made if it is not there.
+  const Entry& find(const Call& call, bool in_place, bool pooled) {
+    const Key key = key_of(call, in_place, pooled);
     Entry& entry = cache[(key.what * 31 + key.count * 0x9e3779b97f4a7c15) >> 56];
     if (entry.key == key) [[likely]]
       return entry;
     if (entry.plan != nullptr && channel.n_pending > 0) replaced.push_back(std::move(entry.plan));
     if (channel.n_pending == 0) replaced.clear();
-    fill(entry, shape);
+    fill(entry, shape_of(call, in_place, pooled));
     entry.key = key;
     return entry;
   }
 
-  Shape shape_of(const Call& call) const;
+  bool in_place_of(const Call& call) const;
+  Shape shape_of(const Call& call, bool in_place, bool pooled) const;
   Job job_of(const Call& call);
 
   Engine& engine;
@@ -133,51 +134,54 @@ struct Collectives::Impl {
   std::vector<std::shared_ptr<const Plan>> replaced;  // plans that tasks may still run
 };
 
-Shape Collectives::Impl::shape_of(const Call& call) const {
+bool Collectives::Impl::in_place_of(const Call& call) const {
+  const int rank = channel.group.rank;
+  const bool at_root = call.coll == Coll::scatter || call.coll == Coll::gather;
+  return call.out != nullptr && (!at_root || rank == call.root) &&
+         is_in_place(call, static_cast<std::uint64_t>(rank), call.count * size_of(call.dtype));
+}
+
+Shape Collectives::Impl::shape_of(const Call& call, bool in_place, bool pooled) const {
   const Group& group = channel.group;
-  Shape shape;
-  shape.coll = call.coll;
-  shape.dtype = call.dtype;
-  shape.op = call.op;
-  shape.mode = call.mode;
-  shape.root = call.root;
-  shape.rank = group.rank;
-  shape.n_ranks = group.size();
-  shape.count = call.count;
-  shape.send = call.send;
-  shape.recv = call.recv;
-  shape.one_host = !group.areas.empty();
-  const bool places = call.coll != Coll::scatter && call.coll != Coll::gather;
-  shape.in_place = (places || shape.is_root()) && call.out != nullptr &&
-                   is_in_place(call, static_cast<std::uint64_t>(group.rank), shape.n_bytes());
-  return shape;
+  return {.coll = call.coll,
+          .dtype = call.dtype,
+          .op = call.op,
+          .mode = call.mode,
+          .root = call.root,
+          .rank = group.rank,
+          .n_ranks = group.size(),
+          .count = call.count,
+          .in_place = in_place,
+          .pooled = pooled,
+          .one_host = !group.areas.empty(),
+          .send = call.send,
+          .recv = call.recv};
 }
 
 Job Collectives::Impl::job_of(const Call& call) {
-  Shape shape = shape_of(call);
   Job job;
   job.channel = &channel;
   job.in = call.in;
   job.out = call.out;
   const bool many = call.coll == Coll::reduce_scatter || call.coll == Coll::all_to_all ||
                     call.coll == Coll::scatter;
-  job.in_bytes = shape.n_bytes() * (many ? static_cast<std::uint64_t>(shape.n_ranks) : 1);
-  job.out_bytes = shape.n_bytes();  // of the one collective that writes to peers' outputs
-  if (shape.one_host && job.in_bytes >= kPooledFrom && call.in != nullptr) {
+  job.out_bytes = call.count * size_of(call.dtype);  // of the one collective that writes to peers
+  job.in_bytes = job.out_bytes * (many ? channel.group.world.size() : 1);
+  if (job.in_bytes >= kPooledFrom && call.in != nullptr && !channel.group.areas.empty()) {
     Links& links = engine.links();
-    shape.pooled = links.in_pool(call.in, job.in_bytes) &&
-                   (call.coll != Coll::all_reduce || links.in_pool(call.out, job.out_bytes));
+    job.pooled = links.in_pool(call.in, job.in_bytes) &&
+                 (call.coll != Coll::all_reduce || links.in_pool(call.out, job.out_bytes));
   }
-  job.pooled = shape.pooled;
-  if (shape.is_v()) {
+  const bool in_place = in_place_of(call);
+  if (is_v(call.coll)) {
     Entry entry;
-    fill(entry, shape);
+    fill(entry, shape_of(call, in_place, job.pooled));
     job.owned = std::move(entry.plan);
     job.text = entry.text;
     job.fingerprint = entry.fingerprint;
     return job;
   }
-  const Entry& entry = find(shape);
+  const Entry& entry = find(call, in_place, job.pooled);
   job.plan = entry.plan.get();
   job.text = entry.text;
   job.fingerprint = entry.fingerprint;
@@ -197,7 +201,9 @@ Status Collectives::run(const Call& call, Deadline deadline) {
 
 Request* Collectives::start(const Call& call) { return impl_->engine.start(impl_->job_of(call)); }
 
-Shape Collectives::shape_of(const Call& call) const { return impl_->shape_of(call); }
+Shape Collectives::shape_of(const Call& call) const {
+  return impl_->shape_of(call, impl_->in_place_of(call), false);
+}
 Selector& Collectives::selector() { return impl_->selector; }
 const Group& Collectives::group() const { return impl_->channel.group; }
 int Collectives::n_pending() const { return impl_->channel.n_pending; }

@@ -49,8 +49,8 @@ Task* Engine::make_task(const Job& job) {
   Task* task = impl_->idle.back();
   impl_->idle.pop_back();
   Channel& channel = *job.channel;
-  task->bind(job, ++channel.calls);
-  task->shared_number = task->plan->shared ? ++channel.shared_calls : 0;
+  const Plan& plan = job.owned ? *job.owned : *job.plan;
+  task->bind(job, ++channel.calls, plan.shared ? ++channel.shared_calls : 0);
   note_call(channel, task->call);
   ++channel.n_pending;
   return task;
@@ -96,7 +96,7 @@ bool Engine::step(Task& task) {
   if (task.plan->shared && task.channel->running != &task) return false;
   const bool moved = task.advance(links_);
   if (task.ended) {
-    if (task.error)
+    if (task.trouble == Code::kOk)
       end(task);
     else
       fail(task);
@@ -138,7 +138,7 @@ void Engine::end(Task& task, const Error& why) {
 // A task that ended with an error of its own.
 void Engine::fail(Task& task) {
   Channel& channel = *task.channel;
-  Error why = task.error.error();
+  Error why{task.trouble, task.trouble_text};
   if (task.mismatched_with >= 0) {
     send_report(channel, links_, task.call);
     why.text = describe_mismatch(task);
@@ -206,13 +206,11 @@ Status Engine::run(const Job& job, Deadline deadline) {
   Task* task = make_task(job);
   begin(*task);
   for (int i = 0; i < kBriskTries && !task->done; ++i) step(*task);
-  Status status;
   if (!task->done) {
     impl_->active.push_back(task);
-    status = wait(task, deadline);
-  } else {
-    status = task->status();
+    (void)wait(task, deadline);  // the task is done after it, well or not
   }
+  Status status = task->status();
   release(task);
   return status;
 }
@@ -238,8 +236,8 @@ Status Engine::wait(Request* request, Deadline deadline) {
 
 void Engine::release(Request* request) {
   auto* task = static_cast<Task*>(request);
-  std::erase(impl_->active, task);
-  task->plan_owned.reset();
+  if (!impl_->active.empty()) std::erase(impl_->active, task);
+  if (task->plan_owned) task->plan_owned.reset();
   impl_->idle.push_back(task);
 }
 

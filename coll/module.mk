@@ -1,3 +1,4 @@
+EXTRA_DIST += coll/README.md
 # Sources of coll/: plans, the engine, algorithms and selection (libcoll.la).
 noinst_LTLIBRARIES += libcoll.la
 libcoll_la_SOURCES = \

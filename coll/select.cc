@@ -84,14 +84,11 @@ Model model_of(std::string_view fabric, int n_local, int cores) {
   model.cores = cores;
   if (fabric == "shm" || fabric == "self") {
     model.fabric = "shm";
-    model.alpha_us = 0.3;
-    model.beta_us = 0.00004;
-    model.copy_us = 0.00001;
-    model.gamma_us = 0.00001;
+    model.alpha_us = 0.35;
+    model.beta_us = 0.00005;  // two copies
+    model.gamma_us = 0.000006;
   } else {
     model.fabric = fabric.empty() ? std::string_view("tcp") : fabric;
-    model.alpha_us = 8;
-    model.beta_us = 0.0003;
   }
   // A rank that has no core gets one when the others yield theirs.
   if (n_local > cores) model.switch_us = 5.0 * (n_local - cores + 1) / cores;

@@ -35,6 +35,11 @@ enum class Mode : std::uint8_t { fast, ordered, exact };
 std::string_view name_of(Coll coll);
 std::string_view name_of(Mode mode);
 
+constexpr bool is_v(Coll coll) {
+  return coll == Coll::all_gatherv || coll == Coll::all_to_allv || coll == Coll::gatherv ||
+         coll == Coll::scatterv;
+}
+
 // Counts and offsets of the v forms, in elements, one entry a rank. Which are set, and where:
 //   all_gatherv             recv       (the same on all ranks)
 //   all_to_allv             send and recv
@@ -65,10 +70,7 @@ struct Shape {
 
   Blocks send = {}, recv = {};  // v forms only; such shapes are not cached
 
-  bool is_v() const {
-    return coll == Coll::all_gatherv || coll == Coll::all_to_allv || coll == Coll::gatherv ||
-           coll == Coll::scatterv;
-  }
+  bool is_v() const { return rlx::is_v(coll); }
   bool is_root() const { return rank == root; }
   std::uint64_t n_bytes() const { return count * size_of(dtype); }  // of one block
 };

@@ -60,7 +60,8 @@ StagedReduction::StagedReduction(PlanBuilder& b, const Shape& shape, const Param
     : b_(b),
       shape_(shape),
       takes_(shape.coll == Coll::all_reduce || shape.is_root()),
-      size_(size_of(shape.dtype)) {
+      size_(size_of(shape.dtype)),
+      params_(params) {
   const std::uint64_t unit = per_line(shape.dtype);
   const std::uint64_t most = std::min<std::uint64_t>(params.segment_bytes, kStageBytes) / size_;
   piece_ = std::max(most / unit * unit, unit);
@@ -83,7 +84,7 @@ void StagedReduction::put(std::uint64_t k) {
     if (first == end) return;
     const std::uint64_t n_bytes = (end - first) * size_;
     b_.copy(stage_of(shape_.rank, k, first * size_), {Space::in, 0, (all.first + first) * size_},
-            n_bytes, stores_for(n_bytes));
+            n_bytes, stores_for(n_bytes, params_));
   };
   copy(0, own.first);
   copy(own.end(), all.n);
@@ -101,7 +102,8 @@ void StagedReduction::reduce(std::uint64_t k) {
   const bool others_take = shape_.coll == Coll::all_reduce || !shape_.is_root();
   const auto summed = b_.reduce({takes_ ? out : result}, leaves, own.n);
   b_.finish(summed);
-  if (takes_ && others_take) b_.copy(result, out, own.n * size_, stores_for(own.n * size_));
+  if (takes_ && others_take)
+    b_.copy(result, out, own.n * size_, stores_for(own.n * size_, params_));
 }
 
 void StagedReduction::take(std::uint64_t k) {

@@ -12,11 +12,8 @@
 
 namespace rlx {
 
-// Results below this are stored through the cache, above past it (kernels/copy.h).
-inline constexpr std::uint64_t kStreamingFrom = 4096;
-
-inline kernels::Stores stores_for(std::uint64_t n_bytes) {
-  return n_bytes >= kStreamingFrom ? kernels::Stores::streaming : kernels::Stores::cached;
+inline kernels::Stores stores_for(std::uint64_t n_bytes, const Params& params) {
+  return n_bytes >= params.streaming_from ? kernels::Stores::streaming : kernels::Stores::cached;
 }
 inline Ref line_of(int rank) { return {Space::line, rank, 0}; }
 inline Ref slot_of(int rank, std::uint64_t offset = 0) { return {Space::slot, rank, offset}; }
@@ -60,6 +57,7 @@ class StagedReduction {
   const Shape& shape_;
   bool takes_;  // this rank gets the result
   std::uint64_t size_, piece_, n_segments_;
+  Params params_;
 };
 
 // Emits: arrive, then `direct` if all buffers are pooled, else `staged`; it is told the round that

@@ -13,6 +13,7 @@
 namespace rlx {
 namespace {
 
+constexpr std::uint64_t kTinyBytes = 64;  // copied here: calling the kernel costs more
 constexpr int kRoundBits = 24;
 constexpr std::uint64_t kCallMix = 0x9e3779b97f4a7c15;  // odd: distinct for distinct numbers
 
@@ -46,17 +47,21 @@ std::uint64_t message_tag(const Task& task, std::uint32_t round) {
          std::uint64_t{round & 0xffff} << 16 | (task.fingerprint >> 48);
 }
 
-void Task::bind(const Job& job, std::uint64_t number) {
+void Task::bind(const Job& job, std::uint64_t number, std::uint64_t shared) {
   kind = Kind::kCollective;
   done = cancelled = ended = reported = false;
-  code = Code::kOk;
-  text.clear();
-  error = {};
-  mismatched_with = -1;
+  if (code != Code::kOk) {
+    code = trouble = Code::kOk;
+    text.clear();
+    mismatched_with = -1;
+  }
   idle_since_ns = 0;
   channel = job.channel;
-  plan = job.owned ? job.owned.get() : job.plan;
-  plan_owned = job.owned;
+  plan = job.plan;
+  if (job.owned) {
+    plan_owned = job.owned;
+    plan = plan_owned.get();
+  }
   in = static_cast<std::byte*>(const_cast<void*>(job.in));
   out = static_cast<std::byte*>(job.out);
   in_bytes = job.in_bytes;
@@ -67,6 +72,8 @@ void Task::bind(const Job& job, std::uint64_t number) {
   fingerprint = (job.fingerprint ^ number) * kCallMix;
   tmp.reserve(plan->tmp_bytes);
   at_step = at_peer = 0;
+  shared_number = shared;
+  bind_spaces();
   if (plan->chain) return;
   const std::size_t n_steps = plan->steps.size();
   n_left = static_cast<std::uint32_t>(n_steps);
@@ -85,41 +92,39 @@ bool Task::advance(Links& links) {
 }
 
 void Task::fail_with(Code why, std::string what) {
-  error = fail(why, std::move(what));
+  trouble = why;
+  trouble_text = std::move(what);
   ended = true;
 }
 
-std::byte* Task::at(const Ref& ref) const {
-  const int parity = static_cast<int>(shared_number & 1);
-  switch (ref.space) {
-    case Space::in:
-      return in + ref.offset;
-    case Space::out:
-      return out + ref.offset;
-    case Space::tmp:
-      return tmp.data() + ref.offset;
-    case Space::line:
-      return reinterpret_cast<std::byte*>(area(ref.rank).line[parity].payload) + ref.offset;
-    case Space::slot:
-      return reinterpret_cast<std::byte*>(area(ref.rank).slot[parity]) + ref.offset;
-    case Space::stage:
-      return reinterpret_cast<std::byte*>(area(ref.rank).stage) + ref.offset;
-    case Space::result:
-      return reinterpret_cast<std::byte*>(area(ref.rank).result) + ref.offset;
-    case Space::peer_in:
-      return peer_in[ref.rank] + ref.offset;
-    case Space::peer_out:
-      return peer_out[ref.rank] + ref.offset;
-  }
-  return nullptr;
+// Where Refs lead, decided once for the call; line and slot alternate.
+void Task::bind_spaces() {
+  base[static_cast<int>(Space::in)] = in;
+  base[static_cast<int>(Space::out)] = out;
+  base[static_cast<int>(Space::tmp)] = tmp.data();
+  if (!plan->shared) return;
+  const std::size_t parity = shared_number & 1;
+  in_area[static_cast<int>(Space::line)] =
+      offsetof(Area, line) + parity * sizeof(Line) + offsetof(Line, payload);
+  in_area[static_cast<int>(Space::slot)] = offsetof(Area, slot) + parity * kSlotBytes;
+  in_area[static_cast<int>(Space::stage)] = offsetof(Area, stage);
+  in_area[static_cast<int>(Space::result)] = offsetof(Area, result);
+}
+
+inline std::byte* Task::at(const Ref& ref) const {
+  const int space = static_cast<int>(ref.space);
+  if (ref.space <= Space::tmp) return base[space] + ref.offset;
+  if (ref.space <= Space::result)
+    return reinterpret_cast<std::byte*>(&area(ref.rank)) + in_area[space] + ref.offset;
+  return (ref.space == Space::peer_in ? peer_in : peer_out)[ref.rank] + ref.offset;
 }
 
 // --- steps of both forms ---------------------------------------------------------------------
 
 void Task::reduce(const Step& step, std::uint64_t first, std::uint64_t count) {
   const std::size_t size = size_of(plan->dtype);
-  dsts.resize(step.n_dst);
-  srcs.resize(step.n_src);
+  if (dsts.size() != step.n_dst) dsts.resize(step.n_dst);
+  if (srcs.size() != step.n_src) srcs.resize(step.n_src);
   for (int i = 0; i < step.n_dst; ++i) dsts[i] = at(plan->refs[step.dst + i]) + first * size;
   for (int i = 0; i < step.n_src; ++i) srcs[i] = at(plan->refs[step.src + i]) + first * size;
   if (!step.divide) return combine(*plan, dsts, srcs, count, step.stores);
@@ -139,6 +144,15 @@ void Task::reduce(const Step& step, std::uint64_t first, std::uint64_t count) {
     }
     for (const void*& src : srcs) src = static_cast<const std::byte*>(src) + n * size;
   }
+}
+
+void Task::copy(const Step& step) {
+  std::byte* const dst = at(plan->refs[step.dst]);
+  const std::byte* const src = at(plan->refs[step.src]);
+  if (step.n <= kTinyBytes)
+    std::memcpy(dst, src, step.n);
+  else
+    kernels::copy(dst, src, step.n, step.stores);
 }
 
 // --- chains ----------------------------------------------------------------------------------
@@ -173,7 +187,7 @@ Task::Ran Task::run_chain_step(const Step& step, Links& links) {
   Ran ran = Ran::done;
   switch (step.what) {
     case Do::copy:
-      kernels::copy(at(plan->refs[step.dst]), at(plan->refs[step.src]), step.n, step.stores);
+      copy(step);
       break;
     case Do::reduce:
       reduce(step, 0, step.n);
@@ -361,7 +375,7 @@ void Task::start_step(std::uint32_t index, Links& links) {
   Request* request = nullptr;
   switch (step.what) {
     case Do::copy:
-      kernels::copy(at(plan->refs[step.dst]), at(plan->refs[step.src]), step.n, step.stores);
+      copy(step);
       break;
     case Do::reduce:
       reduce(step, 0, step.n);

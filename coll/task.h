@@ -40,6 +40,8 @@ struct Task final : Request {
   std::uint64_t fingerprint = 0;    // of the call and its number
   std::uint64_t shared_number = 0;  // among the plans in shared memory; plans with messages: 0
   Scratch tmp;
+  std::byte* base[3];           // by Space: in, out, tmp
+  std::size_t in_area[7] = {};  // by Space: line, slot, stage, result
 
   // --- how far: a chain ---
   std::uint32_t at_step = 0;
@@ -63,13 +65,14 @@ struct Task final : Request {
   bool reported = false;           // told the others that we wait in this call
 
   // Before the first advance: binds to the job.
-  void bind(const Job& job, std::uint64_t number);
+  void bind(const Job& job, std::uint64_t number, std::uint64_t shared);
   // As far as it goes now; true if anything moved. When the plan is at its end, or something went
-  // wrong, `ended` is set (and `error` in the second case).
+  // wrong, `ended` is set (and `trouble` in the second case).
   bool advance(Links& links);
   bool ended = false;
-  Status error;
-  int mismatched_with = -1;  // rank whose call differs, with error kMismatch
+  Code trouble = Code::kOk;
+  std::string trouble_text;
+  int mismatched_with = -1;  // rank whose call differs, with kMismatch
 
  private:
   enum class Ran { done, blocked, again };
@@ -86,7 +89,9 @@ struct Task final : Request {
   void finish_step(std::uint32_t step);
   void check_in_flight();
   void note_arrival(int peer);
+  void copy(const Step& step);
   void reduce(const Step& step, std::uint64_t first, std::uint64_t count);
+  void bind_spaces();
   std::byte* at(const Ref& ref) const;
   Area& area(int rank) const { return *channel->group.areas[rank]; }
   void ring(Links& links) const { links.ring(channel->group.world); }

@@ -61,3 +61,4 @@ check-style:
 .PHONY: check-style
 include contrib/bench/fabrics.mk
 include contrib/bench/kernels.mk
+include contrib/bench/coll.mk

@@ -45,3 +45,6 @@ test_coll_fail_check_LDADD = librlx.la
 check_PROGRAMS += test/coll/test_launch
 test_coll_test_launch_SOURCES = test/coll/test_launch.cc
 test_coll_test_launch_LDADD = $(TEST_LIBS)
+check_PROGRAMS += test/coll/test_select
+test_coll_test_select_SOURCES = test/coll/test_select.cc
+test_coll_test_select_LDADD = $(COLL_LIBS) $(TEST_LIBS)

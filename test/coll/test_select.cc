@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <criterion/criterion.h>
+
+#include <string>
+
+#include "coll/select.h"
+
+using namespace rlx;
+
+namespace {
+
+Shape shape_of(Coll coll, std::uint64_t count, int n_ranks = 4, bool one_host = false) {
+  return {
+      .coll = coll, .dtype = Dtype::f32, .n_ranks = n_ranks, .count = count, .one_host = one_host};
+}
+
+std::string chosen(const std::string& rules, const Shape& shape, std::string_view fabric = "tcp") {
+  auto parsed = parse_rules(rules, "r");
+  cr_assert(parsed.has_value(), "%s", parsed ? "" : parsed.error().text.c_str());
+  Selector selector(model_of(fabric, shape.n_ranks, 64), *parsed);
+  return std::string(selector.choose(shape).algorithm->name);
+}
+
+std::string error_of(const std::string& rules) {
+  const auto parsed = parse_rules(rules, "my.rules");
+  cr_assert(!parsed.has_value(), "accepted: %s", rules.c_str());
+  cr_assert(parsed.error().code == Code::kInvalid);
+  return parsed.error().text;
+}
+
+}  // namespace
+
+Test(select, takes_the_first_rule_that_matches) {
+  const std::string rules =
+      "# by size\n"
+      "\n"
+      "all_reduce fabric=tcp ranks=2-8 bytes=0-64K dtype=* -> recursive_doubling  # small\n"
+      "all_reduce bytes=64K- dtype=f64 -> direct\n"
+      "all_reduce bytes=64K- -> ring\n"
+      "* ranks=2 -> auto\n";
+  cr_assert_eq(chosen(rules, shape_of(Coll::all_reduce, 1)), "recursive_doubling");
+  cr_assert_eq(chosen(rules, shape_of(Coll::all_reduce, 16384)), "recursive_doubling");
+  cr_assert_eq(chosen(rules, shape_of(Coll::all_reduce, 16385)), "ring");
+  Shape wide = shape_of(Coll::all_reduce, 16385);
+  wide.dtype = Dtype::f64;
+  cr_assert_eq(chosen(rules, wide), "direct");
+  cr_assert_eq(chosen("all_reduce fabric=shm -> ring", shape_of(Coll::all_reduce, 1)), "one_shot");
+}
+
+Test(select, passes_over_a_rule_that_is_not_valid_and_counts_it) {
+  auto rules = parse_rules("all_reduce -> lines\nall_reduce mode=exact -> ring\n", "r");
+  Selector selector(model_of("tcp", 4, 64), *rules);
+  Shape exact = shape_of(Coll::all_reduce, 4);
+  exact.mode = Mode::exact;
+  const Choice choice = selector.choose(exact);
+  cr_assert_null(choice.rule);
+  cr_assert_eq(choice.algorithm->name, "one_shot");
+  cr_assert_eq(selector.rules_passed_over(), 2);
+}
+
+Test(select, names_line_word_and_nearest_known_word_of_a_wrong_rule) {
+  const struct {
+    const char* rules;
+    const char* wants[3];
+  } kRows[] = {
+      {"\nall_redcue -> ring", {"my.rules:2", "'all_redcue'", "'all_reduce'"}},
+      {"all_reduce fabrc=tcp -> ring", {"my.rules:1", "'fabrc'", "'fabric'"}},
+      {"all_reduce fabric=tpc -> ring", {"my.rules:1", "'tpc'", "'tcp'"}},
+      {"all_reduce -> rnig", {"my.rules:1", "'rnig'", "'ring'"}},
+      {"all_reduce dtype=f33 -> ring", {"my.rules:1", "'f33'", "'f32'"}},
+      {"all_reduce bytes=8X -> ring", {"my.rules:1", "bytes=8X", "A-B"}},
+      {"all_reduce bytes=9-8 -> ring", {"my.rules:1", "bytes=9-8", "range"}},
+      {"all_reduce ring", {"my.rules:1", "->", "ALGORITHM"}},
+      {"broadcast -> ring", {"my.rules:1", "'ring'", "broadcast"}},
+  };
+  for (const auto& row : kRows) {
+    const std::string text = error_of(row.rules);
+    for (const char* want : row.wants)
+      cr_assert(text.find(want) != std::string::npos, "%s: %s", row.rules, text.c_str());
+  }
+}
+
+Test(select, explains_every_candidate_with_its_cost_or_why_not) {
+  Selector selector(model_of("tcp", 4, 64), {});
+  const auto candidates = selector.explain(shape_of(Coll::all_reduce, 1 << 20));
+  std::size_t n = 0;
+  for (const Algorithm* algorithm : algorithms()) n += algorithm->coll == Coll::all_reduce;
+  cr_assert_eq(candidates.size(), n);
+  double before = 0;
+  bool rejected = false;
+  for (const Candidate& candidate : candidates) {
+    if (!candidate.reject.empty()) {
+      rejected = true;
+      continue;
+    }
+    cr_assert(!rejected, "valid ones come first");
+    cr_assert_geq(candidate.cost_us, before);
+    before = candidate.cost_us;
+  }
+  cr_assert(rejected, "shared memory must be rejected over tcp");
+}
+
+Test(select, finds_a_valid_algorithm_for_every_call) {
+  for (int c = 0; c < kCollCount; ++c)
+    for (const int n_ranks : {1, 2, 7, 300})
+      for (const bool one_host : {false, true})
+        for (int mode = 0; mode < 3; ++mode)
+          for (const std::uint64_t count : {0UL, 1UL, 5000UL, 1UL << 33}) {
+            Shape shape = shape_of(static_cast<Coll>(c), count, n_ranks, one_host);
+            shape.mode = static_cast<Mode>(mode);
+            Selector selector(model_of(one_host ? "shm" : "tcp", n_ranks, 2), {});
+            cr_assert_not_null(selector.choose(shape).algorithm);
+          }
+}
