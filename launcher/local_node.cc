@@ -85,13 +85,40 @@ void LocalNode::start(const JobSpec& spec) {
   Job& job = jobs_[spec.number];
   job.spec = spec;
   if (setup_.guard) setup_.guard->marked_by("RLX_JOBID=" + spec.id);
-  for (std::uint32_t rank = 0; rank < spec.ranks.size(); ++rank) {
+  StartBatch batch;
+  std::optional<StartProblem> problem;
+  for (std::uint32_t rank = 0; rank < spec.ranks.size() && !problem; ++rank) {
     if (spec.ranks[rank].node != setup_.index) continue;
-    StartProblem problem;
-    if (start_rank(job, rank, programs[spec.ranks[rank].app], problem)) continue;
-    server_->rank_ended({spec.name, rank}, {pmix::Ending::Kind::kNotStarted, 0});
-    return head_.not_started(spec.number, problem);
+    problem = start_rank(job, rank, programs[spec.ranks[rank].app], batch);
+    if (problem) server_->rank_ended({spec.name, rank}, {pmix::Ending::Kind::kNotStarted, 0});
   }
+  auto unconfirmed = confirm_started(job, batch);
+  if (!problem) problem = std::move(unconfirmed);
+  if (problem) head_.not_started(spec.number, *problem);
+}
+
+// Tells the head of all ranks that run, and returns the first problem of those that do not.
+std::optional<StartProblem> LocalNode::confirm_started(Job& job, StartBatch& batch) {
+  std::optional<StartProblem> first;
+  std::map<pid_t, std::string> notes;
+  for (const auto& trouble : batch.wait()) {
+    const auto rank = std::find_if(job.ranks.begin(), job.ranks.end(), [&](const auto& entry) {
+      return entry.second.pid == trouble.pid;
+    });
+    if (trouble.failure.exit_code == 0) {
+      notes[trouble.pid] =
+          fmt::format("cannot bind rank {} to cpus {}: {}", rank->first,
+                      job.spec.ranks[rank->first].cpus, strerror(trouble.bind_error));
+      continue;
+    }
+    if (!first) first = StartProblem{trouble.failure.exit_code, trouble.failure.problem};
+    server_->rank_ended({job.spec.name, rank->first}, {pmix::Ending::Kind::kNotStarted, 0});
+    job.ranks.erase(rank);
+    --job.running;
+  }
+  for (const auto& [rank, process] : job.ranks)
+    head_.started({job.spec.number, rank}, process.pid, notes[process.pid]);
+  return first;
 }
 
 std::optional<StartProblem> LocalNode::find_programs(const JobSpec& job,
@@ -159,17 +186,14 @@ void LocalNode::watch_pipes(Job& job, std::uint32_t rank, Pipes pipes) {
                                                  std::move(pipes.node_side[2]), output);
 }
 
-Status LocalNode::start_rank(Job& job, std::uint32_t rank, const Runnable& program,
-                             StartProblem& problem) {
+std::optional<StartProblem> LocalNode::start_rank(Job& job, std::uint32_t rank,
+                                                  const Runnable& program, StartBatch& batch) {
   const RankSpec& place = job.spec.ranks[rank];
   const AppSpec& app = job.spec.apps[place.app];
   Pipes pipes;
   auto child = environment_of(job.spec, rank, program);
-  Status ready = child ? open_pipes(job.spec, rank, pipes) : tl::unexpected(child.error());
-  if (!ready) {
-    problem.text = ready.error().text;
-    return ready;
-  }
+  const Status ready = child ? open_pipes(job.spec, rank, pipes) : tl::unexpected(child.error());
+  if (!ready) return StartProblem{1, ready.error().text};
   const CpuSet cpus = place.cpus.empty() ? CpuSet() : CpuSet::parse(place.cpus).value();
   ProcessSpec spec;
   spec.file = program.file;
@@ -183,22 +207,17 @@ Status LocalNode::start_rank(Job& job, std::uint32_t rank, const Runnable& progr
   spec.cpus = &cpus;
   spec.signal_mask = setup_.signal_mask;
   spec.ignores_sigpipe = setup_.ignores_sigpipe;
-  const Started started = start_process(spec);
+  const pid_t pid = batch.start(spec);
+  const int error = errno;
   if (child->pmi_fd >= 0) close(child->pmi_fd);
-  if (started.pid < 0) {
-    problem = {started.failure.exit_code, started.failure.problem};
-    return fail(Code::kSystem, problem.text);
-  }
-  if (setup_.guard) setup_.guard->started_session(started.pid);
-  job.ranks[rank].pid = started.pid;
+  if (pid < 0)
+    return StartProblem{1, fmt::format("cannot start a process: {} (ulimit -u?)", strerror(error))};
+  if (setup_.guard) setup_.guard->started_session(pid);
+  job.ranks[rank].pid = pid;
   job.ranks[rank].running = true;
   ++job.running;
   watch_pipes(job, rank, std::move(pipes));
-  head_.started({job.spec.number, rank}, started.pid,
-                started.bind_error ? fmt::format("cannot bind rank {} to cpus {}: {}", rank,
-                                                 place.cpus, strerror(started.bind_error))
-                                   : "");
-  return {};
+  return std::nullopt;
 }
 
 LocalNode::Rank* LocalNode::find(RankId id) {

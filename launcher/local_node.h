@@ -83,7 +83,9 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
 
   std::optional<StartProblem> find_programs(const JobSpec& job,
                                             std::vector<Runnable>& programs) const;
-  Status start_rank(Job& job, std::uint32_t rank, const Runnable& program, StartProblem& problem);
+  std::optional<StartProblem> start_rank(Job& job, std::uint32_t rank, const Runnable& program,
+                                         StartBatch& batch);
+  std::optional<StartProblem> confirm_started(Job& job, StartBatch& batch);
   Result<pmix::ChildSetup> environment_of(const JobSpec& job, std::uint32_t rank,
                                           const Runnable& program);
   Status open_pipes(const JobSpec& job, std::uint32_t rank, Pipes& pipes);

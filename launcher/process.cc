@@ -16,9 +16,15 @@
 namespace rlx::launcher {
 namespace {
 
-enum class Step { kNone, kDirectory, kExec };
+enum class Step { kBind, kDirectory, kExec };
 
-// Shared with the child, which runs in our memory until it execs.
+// What a child tells its parent, in one write; nothing when all went well.
+struct Report {
+  pid_t pid;
+  Step step;
+  int error;
+};
+
 struct Attempt {
   const ProcessSpec* spec;
   char* const* argv;
@@ -26,25 +32,28 @@ struct Attempt {
   const cpu_set_t* mask;
   std::size_t mask_size;
   pid_t parent;
-  volatile Step failed = Step::kNone;
-  volatile int error = 0;
-  volatile int bind_error = 0;
+  int report_fd;
 };
 
-[[noreturn]] void give_up(Attempt& attempt, Step step) {
-  attempt.failed = step;
-  attempt.error = errno;
+void tell(const Attempt& attempt, Step step) {
+  const Report report{getpid(), step, errno};
+  if (write(attempt.report_fd, &report, sizeof report) != sizeof report) _exit(127);
+}
+
+[[noreturn]] void give_up(const Attempt& attempt, Step step) {
+  tell(attempt, step);
   _exit(127);
 }
 
-// Between vfork and exec: system calls only, nothing that allocates or locks.
-[[noreturn]] void become_program(Attempt& attempt) {
+// Between fork and exec: system calls only, nothing that allocates or locks, for other threads may
+// have held locks.
+[[noreturn]] void become_program(const Attempt& attempt) {
   const ProcessSpec& spec = *attempt.spec;
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != attempt.parent) _exit(127);  // it died before the line above
   if (attempt.mask && sched_setaffinity(0, attempt.mask_size, attempt.mask) != 0)
-    attempt.bind_error = errno;
+    tell(attempt, Step::kBind);
   if (!spec.wdir.empty() && chdir(spec.wdir.c_str()) != 0) give_up(attempt, Step::kDirectory);
   const int from[3] = {spec.stdin_fd, spec.stdout_fd, spec.stderr_fd};
   for (int to = 0; to < 3; ++to)
@@ -56,13 +65,6 @@ struct Attempt {
   give_up(attempt, Step::kExec);
 }
 
-// Its own function, so that no variable of the caller lives in a register across vfork.
-__attribute__((noinline)) pid_t vfork_into(Attempt& attempt) {
-  const pid_t pid = vfork();
-  if (pid == 0) become_program(attempt);
-  return pid;
-}
-
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> out;
   out.reserve(strings.size() + 1);
@@ -71,23 +73,23 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
-StartFailure describe(const ProcessSpec& spec, Step step, int error) {
+StartFailure describe(const std::string& file, const std::string& wdir, Step step, int error) {
   if (step == Step::kDirectory)
-    return {1, fmt::format("cannot enter the directory {}: {}", spec.wdir, strerror(error))};
+    return {1, fmt::format("cannot enter the directory {}: {}", wdir, strerror(error))};
   const int code = error == ENOENT ? 127 : 126;
   if (error == ENOEXEC)
     return {code,
             fmt::format("{} is neither a program for this machine nor a script with #! in its "
                         "first line",
-                        spec.file)};
+                        file)};
   if (error == ENOENT)
     return {code, fmt::format(
                       "{} needs an interpreter or loader that is not here (see its first line, or "
                       "ldd)",
-                      spec.file)};
+                      file)};
   if (error == E2BIG)
-    return {code, fmt::format("arguments and environment of {} are too large", spec.file)};
-  return {code, fmt::format("cannot run {}: {}", spec.file, strerror(error))};
+    return {code, fmt::format("arguments and environment of {} are too large", file)};
+  return {code, fmt::format("cannot run {}: {}", file, strerror(error))};
 }
 
 // 0 when `file` can be run, else why not, as exit code.
@@ -133,10 +135,18 @@ Program find_program(const std::string& command, const std::string& wdir, std::s
   return best;
 }
 
-Started start_process(const ProcessSpec& spec) {
+StartBatch::StartBatch() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return;  // start() then fails
+  reports_ = Fd(ends[0]);
+  report_ = Fd(ends[1]);
+}
+
+pid_t StartBatch::start(const ProcessSpec& spec) {
+  if (!report_) return errno = EMFILE, -1;
   const auto argv = pointers(*spec.argv);
   const auto environment = pointers(*spec.environment);
-  Attempt attempt{&spec, argv.data(), environment.data(), nullptr, 0, getpid()};
+  Attempt attempt{&spec, argv.data(), environment.data(), nullptr, 0, getpid(), report_.get()};
   std::vector<unsigned long> mask;
   if (spec.cpus && !spec.cpus->empty()) {
     constexpr std::size_t kBits = 8 * sizeof(unsigned long);
@@ -147,12 +157,32 @@ Started start_process(const ProcessSpec& spec) {
     attempt.mask = reinterpret_cast<const cpu_set_t*>(mask.data());
     attempt.mask_size = mask.size() * sizeof(unsigned long);
   }
-  const pid_t pid = vfork_into(attempt);
-  if (pid < 0)
-    return {-1, 0, {1, fmt::format("cannot start a process: {} (ulimit -u?)", strerror(errno))}};
-  if (attempt.failed == Step::kNone) return {pid, attempt.bind_error, {}};
-  waitpid(pid, nullptr, 0);
-  return {-1, 0, describe(spec, attempt.failed, attempt.error)};
+  const pid_t pid = _Fork();
+  if (pid == 0) become_program(attempt);
+  if (pid > 0) children_.push_back({pid, spec.file, spec.wdir});
+  return pid;
+}
+
+std::vector<StartBatch::Trouble> StartBatch::wait() {
+  report_.reset();  // exec closes the children's: the end of the pipe is the end of the wait
+  std::vector<Trouble> troubles;
+  Report report;
+  while (true) {
+    const ssize_t n = read(reports_.get(), &report, sizeof report);
+    if (n < 0 && errno == EINTR) continue;
+    if (n != sizeof report) return troubles;
+    const auto child = std::find_if(children_.begin(), children_.end(),
+                                    [&](const Child& other) { return other.pid == report.pid; });
+    if (child == children_.end()) continue;
+    Trouble trouble{report.pid, 0, {}};
+    if (report.step == Step::kBind) {
+      trouble.bind_error = report.error;
+    } else {
+      trouble.failure = describe(child->file, child->wdir, report.step, report.error);
+      waitpid(report.pid, nullptr, 0);
+    }
+    troubles.push_back(std::move(trouble));
+  }
 }
 
 }  // namespace rlx::launcher

@@ -11,6 +11,7 @@
 
 #include "base/cpu_set.h"
 #include "base/result.h"
+#include "launcher/fd.h"
 
 namespace rlx::launcher {
 
@@ -39,17 +40,32 @@ struct StartFailure {
   int exit_code = 0;  // 126, 127 or 1
   std::string problem;
 };
-// What became of starting it. Binding may fail where starting does not (a container that forbids
-// it).
-struct Started {
-  pid_t pid = -1;
-  int bind_error = 0;
-  StartFailure failure;  // when pid is -1
-};
 
-// Starts the process in a session of its own; it dies with the calling thread. Costs no copy of our
-// memory.
-Started start_process(const ProcessSpec& spec);
+// Starts several processes at once: each becomes its program while the next is being made, so that
+// a busy machine does not make us wait for each in turn.
+class StartBatch {
+ public:
+  StartBatch();
+  // Each in a session of its own; it dies with the calling thread. -1 with errno: no process was
+  // made.
+  pid_t start(const ProcessSpec& spec);
+
+  struct Trouble {
+    pid_t pid = -1;
+    int bind_error = 0;    // binding may fail where starting does not (a container that forbids it)
+    StartFailure failure;  // exit_code 0: it runs; else it has ended and is reaped
+  };
+  // Returns when each has become its program or failed, with those that have something to tell.
+  std::vector<Trouble> wait();
+
+ private:
+  struct Child {
+    pid_t pid;
+    std::string file, wdir;
+  };
+  std::vector<Child> children_;
+  Fd reports_, report_;
+};
 
 // All descendants of this process but those below `except`. Complete only in a child subreaper.
 std::vector<pid_t> descendants(pid_t except);
