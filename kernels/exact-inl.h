@@ -110,7 +110,7 @@ struct F64Leaf : LeafLanes<F64Leaf> {
 
 template <class Leaf>
 HWY_INLINE V64 load_leaf(const typename Leaf::Stored* p, std::size_t n) {
-  if (n == hn::Lanes(D64())) return Leaf::load(p);
+  if (n >= hn::Lanes(D64())) return Leaf::load(p);
   typename Leaf::Stored buffer[kMaxLanes] = {};
   std::memcpy(buffer, p, n * sizeof *p);
   return Leaf::load(buffer);

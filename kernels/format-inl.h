@@ -156,9 +156,10 @@ struct BF16 {
   }
 };
 
-// Fewer than a vector of elements, by way of a zeroed buffer.
+// A vector of elements or fewer, these by way of a zeroed buffer.
 template <class F>
 HWY_INLINE typename F::V load_some(const typename F::Stored* p, std::size_t n) {
+  if (n >= hn::Lanes(typename F::D())) return F::load(p);
   typename F::Stored buffer[hn::MaxLanes(typename F::D())] = {};
   std::memcpy(buffer, p, n * sizeof *p);
   return F::load(buffer);
@@ -166,6 +167,7 @@ HWY_INLINE typename F::V load_some(const typename F::Stored* p, std::size_t n) {
 
 template <class F>
 HWY_INLINE void store_some(typename F::V v, typename F::Stored* p, std::size_t n) {
+  if (n >= hn::Lanes(typename F::D())) return F::store(v, p);
   typename F::Stored buffer[hn::MaxLanes(typename F::D())];
   F::store(v, buffer);
   std::memcpy(p, buffer, n * sizeof *p);

@@ -149,9 +149,19 @@ void float_ways(Op op, const Ways& ways) {
   }
 }
 
+// Bits have no type.
+void bit_ways(Op op, const Ways& ways) {
+  using Bytes = Plain<std::uint8_t>;
+  if (op == Op::band) return run<Bytes, AndOp<AsIs>>(ways);
+  if (op == Op::bor) return run<Bytes, OrOp<AsIs>>(ways);
+  run<Bytes, XorOp<AsIs>>(ways);
+}
+
 // Signed integers need their own code only for the order: U is the unsigned type of the size.
 template <class T, class U>
 void int_ways(Op op, const Ways& ways) {
+  if (op == Op::band || op == Op::bor || op == Op::bxor)
+    return bit_ways(op, {ways.dsts, ways.srcs, ways.count * sizeof(T), ways.stores});
   switch (op) {
     case Op::prod:
       return run<Plain<U>, Prod>(ways);
@@ -165,12 +175,6 @@ void int_ways(Op op, const Ways& ways) {
       return run<Plain<U>, OrOp<AsBool>>(ways);
     case Op::lxor:
       return run<Plain<U>, XorOp<AsBool>>(ways);
-    case Op::band:
-      return run<Plain<U>, AndOp<AsIs>>(ways);
-    case Op::bor:
-      return run<Plain<U>, OrOp<AsIs>>(ways);
-    case Op::bxor:
-      return run<Plain<U>, XorOp<AsIs>>(ways);
     default:
       return run<Plain<U>, Sum>(ways);
   }

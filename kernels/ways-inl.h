@@ -10,6 +10,8 @@
 
 #include <hwy/cache_control.h>
 
+#include <algorithm>
+
 #include "kernels/format-inl.h"
 #include "kernels/ways.h"
 
@@ -25,11 +27,12 @@ class WaysLoop {
  public:
   explicit WaysLoop(const Ways& ways) : ways_(ways) {}
 
-  void run() const {
+  void run() {
     const std::size_t head = ways_.stores == Stores::streaming ? elements_to_boundary() : kNoHead;
-    if (head == kNoHead || head >= ways_.count) return from<false>(0);
+    if (head == kNoHead || head >= ways_.count) return from(0);
+    streams_ = true;
     if (head != 0) some(0, head);
-    from<true>(head);
+    from(head);
     hwy::FlushStream();
   }
 
@@ -53,19 +56,24 @@ class WaysLoop {
 
   const Stored* src(std::size_t p) const { return static_cast<const Stored*>(ways_.srcs[p]); }
 
-  template <bool kStream>
-  HWY_INLINE void write(V v, std::size_t i) const {
+  HWY_INLINE void write_four(V a0, V a1, V a2, V a3, std::size_t i) const {
+    const std::size_t n = hn::Lanes(kD);
     for (void* dst : ways_.dsts) {
       Stored* at = static_cast<Stored*>(dst) + i;
-      if constexpr (kStream) {
-        F::stream(v, at);
+      if (streams_) {
+        F::stream(a0, at);
+        F::stream(a1, at + n);
+        F::stream(a2, at + 2 * n);
+        F::stream(a3, at + 3 * n);
       } else {
-        F::store(v, at);
+        F::store(a0, at);
+        F::store(a1, at + n);
+        F::store(a2, at + 2 * n);
+        F::store(a3, at + 3 * n);
       }
     }
   }
 
-  template <bool kStream>
   void from(std::size_t i) const {
     const std::size_t n = hn::Lanes(kD);
     const std::size_t n_srcs = ways_.srcs.size();
@@ -80,22 +88,13 @@ class WaysLoop {
         a2 = O::combine(kD, a2, O::lift(kD, F::load(s + 2 * n)));
         a3 = O::combine(kD, a3, O::lift(kD, F::load(s + 3 * n)));
       }
-      write<kStream>(a0, i);
-      write<kStream>(a1, i + n);
-      write<kStream>(a2, i + 2 * n);
-      write<kStream>(a3, i + 3 * n);
+      write_four(a0, a1, a2, a3, i);
     }
-    for (; i + n <= ways_.count; i += n) {
-      V a = O::lift(kD, F::load(src(0) + i));
-      for (std::size_t p = 1; p < n_srcs; ++p)
-        a = O::combine(kD, a, O::lift(kD, F::load(src(p) + i)));
-      write<kStream>(a, i);
-    }
-    if (i < ways_.count) some(i, ways_.count - i);
+    for (; i < ways_.count; i += n) some(i, std::min(n, ways_.count - i));
   }
 
-  // n elements from i on, fewer than a vector.
-  void some(std::size_t i, std::size_t n) const {
+  // n elements from i on, a vector at most.
+  HWY_NOINLINE void some(std::size_t i, std::size_t n) const {
     V a = O::lift(kD, load_some<F>(src(0) + i, n));
     for (std::size_t p = 1; p < ways_.srcs.size(); ++p)
       a = O::combine(kD, a, O::lift(kD, load_some<F>(src(p) + i, n)));
@@ -103,6 +102,7 @@ class WaysLoop {
   }
 
   const Ways& ways_;
+  bool streams_ = false;
 };
 
 }  // namespace HWY_NAMESPACE
