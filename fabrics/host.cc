@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <limits>
 
 namespace rlx {
 
@@ -37,6 +39,42 @@ double ranks_per_core(const CpuSet& mine, std::span<const CpuSet> all) {
     wanted += static_cast<double>((mine & other).count()) / static_cast<double>(other.count());
   }
   return mine.empty() ? wanted : wanted / static_cast<double>(mine.count());
+}
+
+namespace {
+
+std::uint64_t machine_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  while (file >> word)
+    if (word == "MemAvailable:") {
+      std::uint64_t n_kib = 0;
+      file >> n_kib;
+      return n_kib << 10;
+    }
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+// What a version 2 group leaves; everything if it has no limit.
+std::uint64_t group_memory(const std::string& folder) {
+  std::uint64_t limit = 0, used = 0;
+  if (!(std::ifstream(folder + "/memory.max") >> limit) ||
+      !(std::ifstream(folder + "/memory.current") >> used))
+    return std::numeric_limits<std::uint64_t>::max();
+  return limit > used ? limit - used : 0;
+}
+
+}  // namespace
+
+std::uint64_t available_memory() {
+  std::uint64_t least = std::min(machine_memory(), group_memory("/sys/fs/cgroup"));
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (!line.starts_with("0::/")) continue;
+    for (std::string group = line.substr(3); group.size() > 1; group.resize(group.rfind('/')))
+      least = std::min(least, group_memory("/sys/fs/cgroup" + group));
+  }
+  return least;
 }
 
 }  // namespace rlx

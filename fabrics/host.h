@@ -3,6 +3,7 @@
 // cores?
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,5 +22,9 @@ CpuSet cpus_of_this_thread();
 // How many ranks want each core that `mine` may use, on average, if every rank spreads evenly over
 // the cores it may use. Up to 1: every rank has a core. `all` are the host's ranks, ours included.
 double ranks_per_core(const CpuSet& mine, std::span<const CpuSet> all);
+
+// Bytes that can still be taken without making the kernel kill somebody: of the machine, and of our
+// control group and all above it.
+std::uint64_t available_memory();
 
 }  // namespace rlx

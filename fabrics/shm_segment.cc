@@ -14,6 +14,8 @@
 #include <mutex>
 #include <utility>
 
+#include "fabrics/host.h"
+
 namespace rlx {
 namespace {
 
@@ -52,6 +54,12 @@ Result<std::byte*> map_aligned(int fd, std::size_t n_bytes) {
 
 // Takes all pages now. ENOSPC and ENOMEM both mean that there are not enough.
 Status take_pages(int fd, std::size_t n_bytes) {
+  const std::uint64_t available = available_memory();
+  // fallocate takes page after page: asked for too much it would bring the machine down first.
+  if (n_bytes > available - available / 16)
+    return fail(Code::kNoMemory,
+                fmt::format("no memory for {} more bytes that peers can read: {} are available",
+                            n_bytes, available));
   int failed = 0;
   do failed = fallocate(fd, 0, 0, static_cast<off_t>(n_bytes)) != 0 ? errno : 0;
   while (failed == EINTR);
@@ -72,11 +80,10 @@ Result<int> sized_memfd(std::size_t n_bytes, unsigned flags) {
 // Reserved huge pages, if the administrator set some aside and enough are free.
 Result<int> reserved_huge_memfd(std::size_t n_bytes) {
   RLX_TRY_ASSIGN(const int fd, sized_memfd(n_bytes, MFD_HUGETLB | MFD_HUGE_2MB));
-  if (auto taken = take_pages(fd, n_bytes); !taken) {
-    close(fd);
-    return tl::unexpected(std::move(taken.error()));
-  }
-  return fd;
+  if (fallocate(fd, 0, 0, static_cast<off_t>(n_bytes)) == 0) return fd;
+  const int why = errno;
+  close(fd);
+  return fail_errno(why, "no reserved huge pages");
 }
 
 }  // namespace

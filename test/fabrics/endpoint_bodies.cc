@@ -73,6 +73,11 @@ void exchange_in_the_pool(Endpoint& ep) {
     RLX_EXPECT_OK(shm.pool_free(*out));
     RLX_EXPECT_OK(shm.pool_free(*in));
   }
+  // Too much is an error, found before the machine's memory is gone.
+  for (std::uint64_t n : {std::uint64_t{1} << 45, ~std::uint64_t{0}}) {
+    const auto none = shm.pool_alloc(n);
+    RLX_EXPECT(!none && none.error().code == Code::kNoMemory, "{} bytes", n);
+  }
   int here = 0;
   RLX_EXPECT(!shm.pool_free(&here) && !shm.in_pool(&here, 1), "the stack is in the pool");
 }
