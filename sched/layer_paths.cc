@@ -22,6 +22,13 @@ void add_scratch(const Layer& layer, double bound, double gap, std::span<const i
   if (!allow_empty) paths.optimal = exact_placement(layer, bound, paths.scratch);
   int fetches = 0;
   if (!from.empty()) {
+    // Starting over moves most slabs: only for a gain that steps cannot reach.
+    constexpr double kWorthStartingOver = 0.01;
+    if (peak_of(layer, paths.scratch) > (1 - kWorthStartingOver) * paths.options.back().cost) {
+      paths.scratch.clear();
+      paths.optimal = false;
+      return;
+    }
     paths.scratch = relabel(from, paths.scratch, layer.cluster, false);
     fetches = count_fetches(from, paths.scratch, layer.cluster);
   }

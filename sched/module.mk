@@ -11,3 +11,4 @@ libsched_la_SOURCES = \
   sched/planner.cc sched/portable_math.h sched/relabel.h sched/relabel.cc sched/rlx_policy.h \
   sched/rlx_policy.cc sched/search.h sched/search.cc sched/split.h sched/split.cc sched/stats.h \
   sched/stats.cc sched/traffic.h sched/traffic.cc
+EXTRA_DIST += sched/README.md

@@ -55,8 +55,8 @@ tag(main,'p',{},`${D.load.length} layers of ${D.load[0].length} experts on ${ran
  `Policy ${D.policy}.`);
 const tiles=tag(main,'div',{class:'tiles'});
 function tile(big,small){const t=tag(tiles,'div',{class:'tile'});tag(t,'b',{},big);tag(t,'span',{},small)}
-tile(`${pct(D.balanceBefore)} → ${pct(D.balance)}`,`balance, ${was} → planned (average rank / busiest rank, mean of layers)`);
-tile(pct(D.bound),'bound: no placement balances better');
+tile(`${pct(D.balanceBefore)} → ${pct(D.balance,2)}`,`balance, ${was} → planned (average rank / busiest rank, mean of layers)`);
+tile(pct(D.bound,2),'bound: no placement balances better');
 if(D.balanceBefore>0)tile(pct(1-D.balanceBefore/D.balance,0),'less time on the busiest rank, layers weighed alike');
 if(D.from)tile(`${D.fetches} slots`,`change hands (${pct(D.fetches/(D.load.length*D.first[ranks]))} of all): ${(D.fetches*D.bytes/1e9).toPrecision(3)} GB`);
 if(D.payback)tag(main,'p',{},'Is it worth moving? '+D.payback);
