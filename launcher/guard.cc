@@ -91,9 +91,13 @@ Guard Guard::start() {
   return Guard(pid, pid > 0 ? std::move(writing) : Fd());
 }
 
+void Guard::dismiss() const {
+  if (pipe_) kill(pid_, SIGKILL);
+}
+
 Guard::~Guard() {
   if (!pipe_) return;
-  kill(pid_, SIGKILL);
+  dismiss();
   waitpid(pid_, nullptr, __WCLONE);
 }
 

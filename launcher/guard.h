@@ -19,7 +19,9 @@ class Guard {
   static Guard start();
   Guard(Guard&&) = default;
   Guard& operator=(Guard&&) = delete;
-  ~Guard();  // the launcher has cleaned up itself
+  ~Guard();  // the launcher has cleaned up itself; waits until the process is gone
+  // No process is left to be ended; ends ours while the launcher removes its files.
+  void dismiss() const;
 
   void will_remove(const std::string& directory) const;
   void started_session(pid_t leader) const;

@@ -84,7 +84,9 @@ void LocalNode::rank_exited(Job& job, std::uint32_t rank, int wait_status) {
   const bool signaled = WIFSIGNALED(wait_status);
   server_->rank_ended(proc, {signaled ? pmix::Ending::Kind::kSignaled : pmix::Ending::Kind::kExited,
                              signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status)});
-  if (job.running == 0) server_->deregister_job(job.spec.name);
+  // The last job goes with this process: telling libpmix would cost a switch to its thread and
+  // back.
+  if (job.running == 0 && any_running()) server_->deregister_job(job.spec.name);
   head_.exited({job.spec.number, rank}, wait_status, state);
 }
 

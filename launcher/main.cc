@@ -209,6 +209,7 @@ int run(const Prepared& job, const Guard& guard, int& exit_code) {
   if (const auto text = displayed(job.line, job.plan); !text.empty())
     fmt::print(stderr, "{}", text);
   head.run(make_job(std::move(request), job.plan));
+  guard.dismiss();
   exit_code = head.outcome().exit_code();
   // Its ranks are gone and its files are in our directories: shutting libpmix down would only take
   // time.
