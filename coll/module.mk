@@ -24,6 +24,7 @@ librlx_la_SOURCES = \
   coll/api.h coll/api.cc coll/api_message.cc coll/api_collective.cc coll/api_exact.cc \
   coll/communicator.h coll/communicator.cc coll/world.h coll/world.cc
 librlx_la_LIBADD = $(COLL_LIBS) libsched.la libpmix_client.la libpmix_common.la $(PMIX_LIBS)
-librlx_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(srcdir)/coll/rlx.map -Wl,-z,defs
+librlx_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(srcdir)/coll/rlx.map \
+  $(RLX_NO_UNDEFINED)
 EXTRA_librlx_la_DEPENDENCIES = coll/rlx.map
 EXTRA_DIST += coll/rlx.map

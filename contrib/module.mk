@@ -55,7 +55,7 @@ examplestraindir = $(examplesdir)/train
 dist_examplestrain_DATA = $(train_sources)
 
 # Scripts: the README's two commands and what CI adds.
-EXTRA_DIST += contrib/build contrib/run contrib/check contrib/fuzz contrib/check-style .clang-format .clang-tidy
+EXTRA_DIST += contrib/build contrib/run contrib/check contrib/fuzz contrib/check-style .clang-format .clang-tidy contrib/README.md
 check-style:
 	cd $(srcdir) && contrib/check-style
 .PHONY: check-style

@@ -6,4 +6,7 @@ AC_DEFUN([RLX_SANITIZER], [
     [no|off], [RLX_SANITIZER_FLAGS=],
     [yes], [AC_MSG_ERROR([--enable-sanitizer wants a list: address,undefined or thread])],
     [RLX_SANITIZER_FLAGS="-fsanitize=$enable_sanitizer -fno-omit-frame-pointer"])
+  # A library names all it needs, except a sanitizer's functions, which the program brings.
+  AS_IF([test -z "$RLX_SANITIZER_FLAGS"], [RLX_NO_UNDEFINED=-Wl,-z,defs], [RLX_NO_UNDEFINED=])
+  AC_SUBST([RLX_NO_UNDEFINED])
 ])
