@@ -10,4 +10,7 @@ AC_DEFUN([RLX_SANITIZER], [
   # leaves it none unless addresses are not random.
   AS_CASE([$enable_sanitizer], [*thread*], [TEST_WRAPPER="setarch -R"], [TEST_WRAPPER=])
   AC_SUBST([TEST_WRAPPER])
+  # A library names all it needs, except a sanitizer's functions, which the program brings.
+  AS_IF([test -z "$RLX_SANITIZER_FLAGS"], [RLX_NO_UNDEFINED=-Wl,-z,defs], [RLX_NO_UNDEFINED=])
+  AC_SUBST([RLX_NO_UNDEFINED])
 ])
