@@ -167,7 +167,8 @@ void TcpWire::collect_events() {
   }
 }
 
-// One write and one read at most.
+// One write and one read at most. What is left for another turn counts as moved: no event would
+// tell of it, so nobody may go to sleep over it.
 int TcpWire::serve(Link link, Sink& sink) {
   Peer& peer = at(link);
   const int fd = peer.fd.get();
@@ -177,6 +178,7 @@ int TcpWire::serve(Link link, Sink& sink) {
     peer.writable = peer.out.flush(fd, link, sink, n_moved) == Moved::all;
   const Moved moved = peer.in.read(fd, link, sink, n_moved);
   peer.readable = moved == Moved::all;
+  n_moved += peer.readable || (peer.writable && !peer.out.empty());
   if (moved == Moved::stopped || (moved == Moved::some && peer.out.error()))
     take_down(link, explain_end(peer), sink);
   return n_moved;

@@ -25,6 +25,8 @@ constexpr std::int64_t kMaxSpinNs = 500'000;
 // with one, an early yield gives a foreign process a whole time slice.
 constexpr std::uint32_t kSpinsAlone = 20000;
 constexpr std::uint32_t kSpinsCrowded = 30;
+// A look at sockets costs system calls; 30 of them are longer than a sleep and its end.
+constexpr std::uint32_t kSpinsCrowdedSockets = 1;
 // After this many interrupted spinning stages more than quiet ones, spinning is given up.
 constexpr int kCrowdedLimit = 8;
 
@@ -136,7 +138,10 @@ bool Waiter::look_at_clock(Stage& stage, const Deadline& deadline) {
   }
   if (!stage.spun && wanted_.spins == kSpinsAlone) end_of_spinning();
   stage.spun = true;
-  if (idle_ns < std::int64_t{budget_.yield_us} * 1000)
+  // Where every peer is behind a socket and cores are short, a yield hands the core to whoever
+  // wants it for a whole time slice; the kernel wakes a sleeper the moment a byte arrives.
+  const bool sleep_at_once = sockets_only() && wanted_.spins <= kSpinsCrowdedSockets;
+  if (!sleep_at_once && idle_ns < std::int64_t{budget_.yield_us} * 1000)
     sched_yield();
   else
     arm(stage);
@@ -155,9 +160,14 @@ void Waiter::end_of_spinning() {
   budget_.spins = crowded_ > kCrowdedLimit ? kSpinsCrowded : wanted_.spins;
 }
 
+void Waiter::set_budget(WaitBudget budget) {
+  if (sockets_only() && budget.spins == kSpinsCrowded) budget.spins = kSpinsCrowdedSockets;
+  budget_ = wanted_ = budget;
+}
+
 void Waiter::arm(Stage& stage) {
   stage.armed = true;
-  if (bell_ == &own_bell_) bell_->announce();
+  if (bell_ == &own_bell_ && !sockets_only()) bell_->announce();
   for (Wire* wire : wires_) wire->arm();
 }
 
@@ -170,6 +180,7 @@ bool Waiter::sleep(Stage& stage, const Deadline& deadline) {
   epoll_event event;
   // Rounded up: a deadline in less than a millisecond must not become a busy loop.
   const int n = epoll_wait(epoll_fd_, &event, 1, static_cast<int>((for_ns + 999'999) / 1'000'000));
+  rung_ = n > 0 && event.data.fd == event_fd_;
   return n > 0;
 }
 
@@ -178,9 +189,10 @@ void Waiter::disarm(Stage& stage) {
   stage.turns = 0;
   stage.idle_since_ns = 0;
   stage.spun = false;
-  if (bell_ == &own_bell_) bell_->awake();
+  if (bell_ == &own_bell_ && !sockets_only()) bell_->awake();
   for (Wire* wire : wires_) wire->disarm();
-  if (event_fd_ < 0) return;
+  if (!rung_) return;
+  rung_ = false;
   std::uint64_t count;
   [[maybe_unused]] const ssize_t n = read(event_fd_, &count, sizeof count);
 }

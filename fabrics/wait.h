@@ -107,7 +107,7 @@ class Waiter {
   void wake();
   // Sleeps that timed out although there was something to do.
   std::uint64_t n_late() const { return n_late_; }
-  void set_budget(WaitBudget budget) { budget_ = wanted_ = budget; }
+  void set_budget(WaitBudget budget);
 
  private:
   // Where one wait stands.
@@ -142,6 +142,8 @@ class Waiter {
   bool look_at_clock(Stage& stage, const Deadline& deadline);
   void end_of_spinning();
   void arm(Stage& stage);
+  // All peers wake us through the kernel: no bell of ours is in anybody's memory.
+  bool sockets_only() const { return bell_ == &own_bell_ && event_fd_ >= 0; }
   // False when slow() is due; true when something happened or the deadline passed.
   bool sleep(Stage& stage, const Deadline& deadline);
   void disarm(Stage& stage);
@@ -153,6 +155,7 @@ class Waiter {
   Bell* bell_ = nullptr;
   int epoll_fd_ = -1;  // -1: the futex is all there is
   int event_fd_ = -1;  // in epoll_fd_, for wake()
+  bool rung_ = false;  // event_fd_ ended the last sleep
   long switches_ = 0;  // involuntary ones of this thread, when a spinning stage last ended
   std::uint64_t n_late_ = 0;
   int crowded_ = 0;  // how often of late spinning was interrupted
