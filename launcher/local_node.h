@@ -37,6 +37,10 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   static Result<std::unique_ptr<LocalNode>> create(Loop& loop, NodeSetup setup, NodeEvents& head);
   ~LocalNode() override;
 
+  // Whether a rank has spoken to libpmix, which then has files of ranks to remove when it is shut
+  // down. Otherwise that would only take time.
+  bool used_pmix() const { return used_pmix_; }
+
   void start(const JobSpec& job) override;
   void signal(int signal_number) override;
   void end(double grace_s) override;
@@ -113,7 +117,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   Watch child_watch_, server_watch_, kill_timer_, drain_timer_;
   std::vector<Watch> rank_timers_;
   Deadline kill_at_ = Deadline::never();
-  bool ending_ = false, told_leftovers_ = false, quiet_ = false;
+  bool used_pmix_ = false, ending_ = false, told_leftovers_ = false, quiet_ = false;
 };
 
 }  // namespace rlx::launcher

@@ -84,9 +84,8 @@ void LocalNode::rank_exited(Job& job, std::uint32_t rank, int wait_status) {
   const bool signaled = WIFSIGNALED(wait_status);
   server_->rank_ended(proc, {signaled ? pmix::Ending::Kind::kSignaled : pmix::Ending::Kind::kExited,
                              signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status)});
-  // The last job goes with this process: telling libpmix would cost a switch to its thread and
-  // back.
-  if (job.running == 0 && any_running()) server_->deregister_job(job.spec.name);
+  used_pmix_ |= state.connected;
+  if (job.running == 0 && (used_pmix_ || any_running())) server_->deregister_job(job.spec.name);
   head_.exited({job.spec.number, rank}, wait_status, state);
 }
 

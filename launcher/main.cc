@@ -211,9 +211,8 @@ int run(const Prepared& job, const Guard& guard, int& exit_code) {
   head.run(make_job(std::move(request), job.plan));
   guard.dismiss();
   exit_code = head.outcome().exit_code();
-  // Its ranks are gone and its files are in our directories: shutting libpmix down would only take
-  // time.
-  [[maybe_unused]] LocalNode* left_behind = node->release();
+  if (!(*node)->used_pmix()) [[maybe_unused]]
+    const LocalNode* left_behind = node->release();
   return head.outcome().signal_number();
 }
 
