@@ -39,7 +39,7 @@ nm -D --defined-only "$LD_LIBRARY_PATH/librlx.so" | awk '{ print $3 }' | grep -v
 that 'exports the functions of rlx.h only, with a version' \
   test "$(grep -c '^rlx_.*@@RLX_' "$work/out") 0" = "$(grep -c . "$work/out") $(grep -c -v '^rlx_' "$work/out")"
 sed 's/@.*//' "$work/out" | sort -u >"$work/exported"
-functions_of() { cat "$@" | grep -o '\brlx_[a-z_]*(' | tr -d '(' | sort -u; }
+functions_of() { cat "$@" | grep -o '\brlx_[a-z0-9_]*(' | tr -d '(' | sort -u; }
 functions_of "$source"/include/rlx/rlx.h >"$work/wanted"
 functions_of "$source"/include/rlx/*.h >"$work/declared"
 that 'exports every function of rlx.h' test -z "$(comm -23 "$work/wanted" "$work/exported")"
