@@ -31,8 +31,9 @@ struct CallText {
   std::uint16_t algorithm = 0;  // index in kAlgorithms
 };
 
-// Two cache lines: the first is all that peers read in the good case. One writer; `stamp` is
-// stored last.
+// One cache line, all that peers read in the good case. One writer; `stamp` is stored last. Spaced
+// by two lines, for processors fetch the neighbour as well: what lies there would have to be won
+// back from the peers before every stamp.
 struct alignas(128) Line {
   std::atomic<std::uint64_t> stamp;  // number of the call
   std::uint64_t fingerprint;
@@ -42,16 +43,21 @@ struct alignas(128) Line {
       std::uint64_t in_address, out_address;
     };
   };
+};
+static_assert(offsetof(Line, payload) + kLineBytes == 64);
+
+// The words for the line's call, read when fingerprints differ.
+struct alignas(128) Words {
   CallText text;
 };
-static_assert(sizeof(Line) == 128 && offsetof(Line, text) == 64);
 
 struct alignas(128) Counter {
   std::atomic<std::uint64_t> value;
 };
 
 struct alignas(4096) Area {
-  Line line[2];                 // by parity of the call
+  Line line[2];  // by parity of the call
+  Words words[2];
   Counter reached;              // call number << 24 | round
   Counter claimed[2], done[2];  // rank 0's: chunks taken and finished, by parity
   alignas(4096) char slot[2][kSlotBytes];

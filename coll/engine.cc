@@ -174,7 +174,7 @@ std::string Engine::describe_mismatch(const Task& task) {
   Channel& channel = *task.channel;
   const int rank = task.mismatched_with;
   if (task.shared_number != 0) {
-    const CallText& theirs = channel.group.areas[rank]->line[task.shared_number & 1].text;
+    const CallText& theirs = channel.group.areas[rank]->words[task.shared_number & 1].text;
     return mismatch_text(channel, rank, theirs, channel.group.rank, task.call);
   }
   // A message showed it, but carries no words. The peer answers our report with its own call.

@@ -241,7 +241,7 @@ void Task::arrive(const Step& step, Links& links) {
     own.done[parity].value.store(0, std::memory_order_relaxed);
   }
   Line& line = own.line[parity];
-  line.text = call;
+  own.words[parity].text = call;
   line.fingerprint = fingerprint;
   if (plan->offers) {
     line.in_address = pooled ? reinterpret_cast<std::uint64_t>(in) : 0;

@@ -2,7 +2,6 @@
 #include "coll/world.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -24,11 +23,6 @@ struct Proposal {
 };
 constexpr std::uint64_t kWords = sizeof(Proposal) / sizeof(std::uint64_t);
 constexpr std::uint32_t kMaxContext = 0xffff;
-
-int n_cores() {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-}
 
 std::string who_am_i(const BootstrapFacts& facts) {
   return fmt::format("{}@{}", facts.rank, facts.hostname);
@@ -89,14 +83,15 @@ bool World::reaches_all_by_shm(const Group& group) {
          });
 }
 
-// Every rank computes the same model: cores count as rank 0 of the host would, fabrics by the
-// slowest wire.
+// Every rank of a host computes the same model: cores are those of all its ranks (each may be bound
+// to one), fabrics by the slowest wire.
 Model World::model() const {
   const bool one_host = local_ranks_.size() == static_cast<std::size_t>(endpoint_->size());
   bool shm = one_host;
   for (int r = 0; r < endpoint_->size(); ++r)
     if (r != facts().rank && endpoint_->wire_of(r) != "shm") shm = false;
-  return model_of(shm ? "shm" : "tcp", static_cast<int>(local_ranks_.size()), n_cores());
+  return model_of(shm ? "shm" : "tcp", static_cast<int>(local_ranks_.size()),
+                  endpoint_->host_cores());
 }
 
 Result<Communicator*> World::add(Group group, int channel) {

@@ -146,6 +146,7 @@ void Endpoint::Impl::count_local(std::string_view cores) {
   const Result<CpuSet> theirs = CpuSet::parse(cores);
   if (!theirs) return;
   ++n_local;
+  host_cpus = host_cpus | *theirs;
   load += ranks_per_core(cpus, std::span(&*theirs, 1));
   const double by_time = quota > 0 ? n_local / quota : 0;
   const WaitBudget budget = WaitBudget::from_load(std::max(load, by_time));
@@ -156,6 +157,8 @@ void Endpoint::Impl::count_local(std::string_view cores) {
 int Endpoint::rank() const { return impl_->rank; }
 int Endpoint::size() const { return impl_->size; }
 const std::string& Endpoint::host_of(int rank) const { return impl_->peers[rank].host; }
+int Endpoint::host_cores() const { return std::max(1, static_cast<int>(impl_->host_cpus.count())); }
+
 std::string_view Endpoint::wire_of(int rank) const {
   const Wire* const wire = impl_->peers[rank].wire;
   return wire ? wire->name() : std::string_view("none");

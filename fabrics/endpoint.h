@@ -70,6 +70,8 @@ class Endpoint {
   int size() const;
   const std::string& host_of(int rank) const;
   std::string_view wire_of(int rank) const;
+  // That any rank of this host may use; the same for all of them once they are connected.
+  int host_cores() const;
   ShmWire* shm();  // nullptr if there is none
 
   // nullptr: done on return, `data` may be reused. Otherwise release() the request once it is done.
