@@ -28,33 +28,29 @@ Status initialized() {
               "rlx is not initialised: call rlx_init first, and nothing after rlx_finalize");
 }
 
-Result<Communicator*> communicator(rlx_comm comm) {
-  RLX_TRY(initialized());
-  if (Communicator* found = g_world->find(to_communicator(comm))) return found;
+tl::unexpected<Error> no_communicator(rlx_comm comm) {
+  if (Status ready = initialized(); !ready) return tl::unexpected<Error>(std::move(ready.error()));
   return fail(Code::kInvalid,
               comm ? "this rlx_comm is not a communicator, or was freed" : "the rlx_comm is NULL");
 }
 
-Status check_dtype(rlx_dtype dtype) {
-  const int number = static_cast<int>(dtype);
-  if (number >= 0 && number < kDtypeCount) return {};
-  return fail(Code::kInvalid,
-              fmt::format("{} is not an rlx_dtype (0..{})", number, kDtypeCount - 1));
+Status wrong_dtype(rlx_dtype dtype) {
+  return fail(Code::kInvalid, fmt::format("{} is not an rlx_dtype (0..{})", static_cast<int>(dtype),
+                                          kDtypeCount - 1));
 }
 
-Status check_buffer(const char* name, const void* data, std::uint64_t count, rlx_dtype dtype) {
+Status wrong_buffer(const char* name, const void* data, std::uint64_t count, rlx_dtype dtype) {
   RLX_TRY(check_dtype(dtype));
-  const auto limit = static_cast<std::uint64_t>(INT64_MAX) / size_of(static_cast<Dtype>(dtype));
-  if (count > limit)
+  const auto type = static_cast<Dtype>(dtype);
+  if (count > static_cast<std::uint64_t>(INT64_MAX) / size_of(type))
     return fail(Code::kInvalid, fmt::format("{}: {} elements of {} do not fit in memory", name,
-                                            count, name_of(static_cast<Dtype>(dtype))));
+                                            count, name_of(type)));
   if (count > 0 && !data)
     return fail(Code::kInvalid, fmt::format("{} is NULL but {} elements are wanted", name, count));
   return {};
 }
 
-Status check_rank(const char* name, const Communicator& comm, int rank) {
-  if (rank >= 0 && rank < comm.size()) return {};
+Status wrong_rank(const char* name, const Communicator& comm, int rank) {
   return fail(Code::kInvalid, fmt::format("{} {} is not a rank of {} (0..{})", name, rank,
                                           comm.name(), comm.size() - 1));
 }

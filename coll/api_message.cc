@@ -55,10 +55,10 @@ Communicator* owner_of(const Request& request) {
 // Gives back a request that is done: its status, and its error if it has one.
 Status complete(rlx_request& handle, rlx_status* status) {
   Request* const request = to_request(std::exchange(handle, nullptr));
-  set_empty(status);
-  if (request->kind == Request::Kind::kRecv && request->code != Code::kCancelled)
-    set_status(status, owner_of(*request), request->source, request->tag, request->n_bytes);
   if (status) {
+    set_empty(status);
+    if (request->kind == Request::Kind::kRecv && request->code != Code::kCancelled)
+      set_status(status, owner_of(*request), request->source, request->tag, request->n_bytes);
     status->error = static_cast<std::int32_t>(request->code);
     status->cancelled = request->cancelled;
   }
@@ -101,9 +101,11 @@ Status finish(Request* request, rlx_status* status) {
     set_empty(status);
     return {};
   }
-  const Status waited = g_world->engine().wait(request, World::deadline());
-  const Status result = complete(handle, status);
-  return waited ? result : waited;
+  if (!request->done) {
+    const Status waited = g_world->engine().wait(request, World::deadline());
+    if (!waited && !request->done) return waited;
+  }
+  return complete(handle, status);
 }
 
 Status start_into(rlx_request* out, const Result<Request*>& started) {

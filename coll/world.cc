@@ -179,12 +179,6 @@ Status World::free(Communicator* communicator) {
   return {};
 }
 
-Communicator* World::find(const Communicator* communicator) const {
-  for (const auto& c : communicators_)
-    if (c.get() == communicator) return c.get();
-  return nullptr;
-}
-
 Communicator* World::of_context(std::uint32_t context) const {
   for (const auto& c : communicators_)
     if (c->context() == context) return c.get();

@@ -46,7 +46,11 @@ class World {
   // kInvalid for the world and while operations are pending.
   Status free(Communicator* communicator);
   // nullptr if it is none of ours.
-  Communicator* find(const Communicator* communicator) const;
+  Communicator* find(const Communicator* communicator) const {
+    for (const auto& c : communicators_)
+      if (c.get() == communicator) return c.get();
+    return nullptr;
+  }
   // Whose messages carry `context`; nullptr after it was freed.
   Communicator* of_context(std::uint32_t context) const;
 
