@@ -45,7 +45,7 @@ Result<std::unique_ptr<TcpWire>> TcpWire::create(const BootstrapFacts& facts) {
 
 Result<std::unique_ptr<TcpWire>> TcpWire::create(const TcpOptions& options) {
   RLX_TRY_ASSIGN(auto lobby, tcp::Lobby::open(options));
-  tcp::Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno("epoll_create1");
   epoll_event event = {};
   event.events = EPOLLIN;
@@ -55,7 +55,7 @@ Result<std::unique_ptr<TcpWire>> TcpWire::create(const TcpOptions& options) {
   return std::unique_ptr<TcpWire>(new TcpWire(options, std::move(lobby), std::move(epoll)));
 }
 
-TcpWire::TcpWire(TcpOptions options, std::unique_ptr<tcp::Lobby> lobby, tcp::Fd epoll)
+TcpWire::TcpWire(TcpOptions options, std::unique_ptr<tcp::Lobby> lobby, Fd epoll)
     : options_(std::move(options)), lobby_(std::move(lobby)), epoll_(std::move(epoll)) {}
 
 TcpWire::~TcpWire() {

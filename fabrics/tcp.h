@@ -50,14 +50,14 @@ class TcpWire final : public Wire {
     bool readable = false;  // as far as we know
     bool writable = false;
     bool listed = false;  // in ready_
-    tcp::Fd fd;
+    Fd fd;
     tcp::OutStream out;
     tcp::InStream in;
     std::string route;
     std::int64_t silent_since_ns = 0;
   };
 
-  TcpWire(TcpOptions options, std::unique_ptr<tcp::Lobby> lobby, tcp::Fd epoll);
+  TcpWire(TcpOptions options, std::unique_ptr<tcp::Lobby> lobby, Fd epoll);
   Peer& at(Link peer) { return *peers_[static_cast<std::size_t>(peer)]; }
   void attend_lobby(Sink& sink);
   void bring_up(tcp::Settled settled, Sink& sink);
@@ -72,7 +72,7 @@ class TcpWire final : public Wire {
 
   TcpOptions options_;
   std::unique_ptr<tcp::Lobby> lobby_;
-  tcp::Fd epoll_;
+  Fd epoll_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
   std::vector<Link> up_;
   std::vector<Link> ready_;

@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sockets of the TCP wire: closed when they go out of scope, never inherited by a child.
+// Sockets of the TCP wire, never inherited by a child.
 #pragma once
 
-#include <unistd.h>
-
 #include <string>
-#include <utility>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "fabrics/tcp_address.h"
 
 namespace rlx::tcp {
-
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset() { *this = Fd(); }
-
- private:
-  int fd_ = -1;
-};
 
 // Which congestion control a socket gets: RLX_TCP_CONGESTION if set; else reno on loopback, where
 // nothing is ever lost and bbr's pacing costs half the bandwidth, and the system's elsewhere.

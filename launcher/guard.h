@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/fd.h"
+#include "base/fd.h"
 
 namespace rlx::launcher {
 

@@ -8,7 +8,7 @@ liblauncher_la_SOURCES = \
   launcher/terminal.h launcher/terminal.cc launcher/writer.h launcher/writer.cc \
   launcher/output.h launcher/output.cc launcher/stdin_source.h launcher/stdin_source.cc \
   launcher/outcome.h launcher/outcome.cc launcher/head.h launcher/head.cc launcher/loop.h launcher/loop.cc \
-  launcher/fd.h launcher/node.h launcher/local_node.h launcher/local_node.cc launcher/local_node_end.cc \
+  launcher/node.h launcher/local_node.h launcher/local_node.cc launcher/local_node_end.cc \
   launcher/rank_stream.h launcher/rank_stream.cc launcher/rank_files.h launcher/rank_files.cc \
   launcher/process.h launcher/process.cc launcher/process_list.cc launcher/guard.h launcher/guard.cc \
   launcher/scratch.h launcher/scratch.cc

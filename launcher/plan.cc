@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "launcher/fd.h"
+#include "base/fd.h"
 
 namespace rlx::launcher {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/cpu_set.h"
+#include "base/fd.h"
 #include "base/result.h"
-#include "launcher/fd.h"
 
 namespace rlx::launcher {
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "launcher/fd.h"
+#include "base/fd.h"
 #include "launcher/process.h"
 
 namespace rlx::launcher {

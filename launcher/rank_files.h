@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "launcher/fd.h"
+#include "base/fd.h"
 #include "launcher/node.h"
 
 namespace rlx::launcher {

@@ -6,7 +6,7 @@
 #include <deque>
 #include <string>
 
-#include "launcher/fd.h"
+#include "base/fd.h"
 #include "launcher/lines.h"
 #include "launcher/loop.h"
 #include "launcher/node.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
-#include "launcher/fd.h"
 
 namespace rlx::launcher {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/fd.h"
+#include "base/fd.h"
 #include "launcher/loop.h"
 
 namespace rlx::launcher {

@@ -341,7 +341,7 @@ class Stranger {
   int fd() const { return fd_.get(); }
 
  private:
-  tcp::Fd fd_;
+  Fd fd_;
 };
 
 // Plays a rank without a wire: all it does on the connection is up to the test.

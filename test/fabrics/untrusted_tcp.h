@@ -52,7 +52,7 @@ inline bool read_stream(const Bytes& bytes, std::size_t n_piece, CountingSink& s
                         std::string* why = nullptr) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) std::abort();
-  const tcp::Fd writer(pair[0]), reader(pair[1]);
+  const Fd writer(pair[0]), reader(pair[1]);
   tcp::InStream in;
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t n = std::min(n_piece, bytes.size() - at);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An owned file descriptor.
+// A file descriptor that is closed when it goes out of scope.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace rlx::launcher {
+namespace rlx {
 
 class Fd {
  public:
@@ -28,4 +28,4 @@ class Fd {
   int fd_ = -1;
 };
 
-}  // namespace rlx::launcher
+}  // namespace rlx
