@@ -23,8 +23,8 @@ stand_in autoreconf ': >configure'
 stand_in make 'exit 0'
 stand_in ccache 'exit 0'
 : >build/Makefile
-PATH=$work/bin:$PATH RLX_BUILD=build
-export PATH RLX_BUILD
+PATH=$work/bin:$PATH BUILD_DIR=build
+export PATH BUILD_DIR
 calls() { grep -E "^($1) " "$log"; }
 echo libone-dev >"$work/installed"
 
