@@ -15,8 +15,9 @@ namespace {
 // Every so many sweeps that move nothing, somebody looks at the clock. Asleep, a process makes a
 // sweep in 50 ms.
 constexpr std::uint32_t kQuietSweeps = 8;
-// Tries before the first poll: a peer that is only a cache line away is worth a short look.
-constexpr int kBriskTries = 32;
+// Tries before the first poll: a peer that is only a cache line away is worth a short look, unless
+// it needs our core to come here.
+constexpr int kBriskTries = 32, kBriskTriesCrowded = 2;
 // How long a rank waits for the words of a call that differs from its own.
 constexpr std::int64_t kHearingMs = 1000;
 
@@ -29,10 +30,13 @@ struct Engine::Impl {
   std::vector<Channel*> channels;
   std::vector<Request*> abandoned;  // messages of failed tasks that cannot be taken back
   std::uint32_t quiet_sweeps = 0;
+  int brisk_tries = kBriskTries;
   std::int64_t looked_at_ns = 0;
 };
 
-Engine::Engine(Links& links) : links_(links), impl_(std::make_unique<Impl>()) {}
+Engine::Engine(Links& links) : links_(links), impl_(std::make_unique<Impl>()) {
+  if (links.crowded()) impl_->brisk_tries = kBriskTriesCrowded;
+}
 Engine::~Engine() = default;
 
 void Engine::add(Channel* channel) { impl_->channels.push_back(channel); }
@@ -205,7 +209,7 @@ std::string Engine::describe_mismatch(const Task& task) {
 Status Engine::run(const Job& job, Deadline deadline) {
   Task* task = make_task(job);
   begin(*task);
-  for (int i = 0; i < kBriskTries && !task->done; ++i) step(*task);
+  for (int i = impl_->brisk_tries; i > 0 && !task->done; --i) step(*task);
   if (!task->done) {
     impl_->active.push_back(task);
     (void)wait(task, deadline);  // the task is done after it, well or not

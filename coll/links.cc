@@ -24,6 +24,7 @@ class EndpointLinks final : public Links {
   }
   bool cancel(Request* request) override { return endpoint_.cancel(request); }
   bool poll() override { return endpoint_.poll(); }
+  bool crowded() const override { return endpoint_.crowded(); }
   void abandon(Request* message, std::int64_t after_ms) override {
     endpoint_.abandon(message, after_ms);
   }

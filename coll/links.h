@@ -44,6 +44,9 @@ class Links {
   };
   virtual std::optional<Message> take(std::uint64_t tag, std::uint64_t mask) = 0;
 
+  // Ranks outnumber the cores they share.
+  virtual bool crowded() const = 0;
+
   // Shared memory: see fabrics/shm.h.
   virtual bool in_pool(const void* data, std::uint64_t n_bytes) = 0;
   virtual std::byte* pool_pointer(int rank, std::uint64_t address, std::uint64_t n_bytes) = 0;

@@ -123,6 +123,7 @@ class SimLinks final : public Links {
   }
 
   bool poll() override { return host_.deliver(rank_); }
+  bool crowded() const override { return false; }
   void abandon(Request* message, std::int64_t) override {
     message->finish(Code::kTimeout, "the simulation ended");
   }

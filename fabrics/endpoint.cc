@@ -152,11 +152,13 @@ void Endpoint::Impl::count_local(std::string_view cores) {
   const WaitBudget budget = WaitBudget::from_load(std::max(load, by_time));
   waiter->set_budget(budget);
   if (shm != nullptr) shm->set_crowded(budget.is_crowded());
+  crowded = budget.is_crowded();
 }
 
 int Endpoint::rank() const { return impl_->rank; }
 int Endpoint::size() const { return impl_->size; }
 const std::string& Endpoint::host_of(int rank) const { return impl_->peers[rank].host; }
+bool Endpoint::crowded() const { return impl_->crowded; }
 int Endpoint::host_cores() const { return std::max(1, static_cast<int>(impl_->host_cpus.count())); }
 
 std::string_view Endpoint::wire_of(int rank) const {

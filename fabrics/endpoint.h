@@ -72,6 +72,8 @@ class Endpoint {
   std::string_view wire_of(int rank) const;
   // That any rank of this host may use; the same for all of them once they are connected.
   int host_cores() const;
+  // Ranks of this host outnumber those cores: who waits should give way.
+  bool crowded() const;
   ShmWire* shm();  // nullptr if there is none
 
   // nullptr: done on return, `data` may be reused. Otherwise release() the request once it is done.

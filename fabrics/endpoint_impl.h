@@ -255,6 +255,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   std::string hostname;
   std::string identity;
   CpuSet cpus;
+  bool crowded = false;  // more ranks than cores on this host
   CpuSet host_cpus;  // of all ranks here
   double load = 0;  // ranks that want each of our cores
   int n_local = 0;

@@ -24,7 +24,7 @@ constexpr std::int64_t kMaxSpinNs = 500'000;
 // Measured on two cores: without a core for each rank, each spin beyond about 100 costs linearly;
 // with one, an early yield gives a foreign process a whole time slice.
 constexpr std::uint32_t kSpinsAlone = 20000;
-constexpr std::uint32_t kSpinsCrowded = 30;
+constexpr std::uint32_t kSpinsCrowded = 2;
 // A look at sockets costs system calls; 30 of them are longer than a sleep and its end.
 constexpr std::uint32_t kSpinsCrowdedSockets = 1;
 // After this many interrupted spinning stages more than quiet ones, spinning is given up.
