@@ -256,8 +256,8 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   std::string identity;
   CpuSet cpus;
   bool crowded = false;  // more ranks than cores on this host
-  CpuSet host_cpus;  // of all ranks here
-  double load = 0;  // ranks that want each of our cores
+  CpuSet host_cpus;      // of all ranks here
+  double load = 0;       // ranks that want each of our cores
   int n_local = 0;
   double quota = cgroup_cpu_quota();  // 0: none
   std::vector<std::unique_ptr<Wire>> wires;
