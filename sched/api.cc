@@ -132,11 +132,13 @@ Status maps(const rlx_eplb_shape* shape, const int32_t* placement, int32_t max_c
             int32_t* copies, int32_t* slots_of) {
   RLX_TRY_ASSIGN(const Cluster cluster, cluster_of(shape));
   RLX_TRY(need(placement && copies && slots_of, "an array"));
+  if (max_copies < 0)
+    return fail(Code::kInvalid, fmt::format("max_copies is {}, want 0 or more", max_copies));
   const Placement p = placement_of(*shape, placement);
   const Loads none{1, shape->layers, shape->experts, {}};
   RLX_TRY(check_placement(p, none, cluster, false));
   const size_t n = size_t(shape->layers) * shape->experts;
-  std::vector<int32_t> count(n), slots(n * std::max(0, max_copies), -1);
+  std::vector<int32_t> count(n), slots(n * max_copies, -1);
   for (int l = 0; l < shape->layers; ++l)
     for (int s = 0; s < shape->slots; ++s) {
       const int32_t e = p.row(l)[s];
@@ -318,5 +320,5 @@ rlx_error rlx_eplb_generate(const rlx_eplb_shape* shape, uint64_t seed, double d
 }
 
 uint64_t rlx_eplb_fingerprint(const int32_t* placement, int64_t n) {
-  return sched::fingerprint({1, static_cast<int>(n), {placement, placement + n}});
+  return sched::fingerprint({placement, static_cast<size_t>(std::max<int64_t>(0, n))});
 }

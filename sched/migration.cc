@@ -155,10 +155,13 @@ Result<Migration> plan_migration(const Placement& before, const Placement& after
   const Loads shape{1, before.layers, experts, {}};
   RLX_TRY(check_placement(before, shape, cluster, false));
   RLX_TRY(check_placement(after, shape, cluster, false));
-  if (expert_bytes < 0 || (!dead.empty() && static_cast<int>(dead.size()) != cluster.ranks()))
+  const int64_t slots = std::max<int64_t>(1, int64_t{before.layers} * before.slots);
+  if (expert_bytes < 0 || expert_bytes > INT64_MAX / slots)  // a sum of bytes would not fit
     return fail(Code::kInvalid,
-                fmt::format("{} bytes an expert, {} marks of dead ranks for {} ranks", expert_bytes,
-                            dead.size(), cluster.ranks()));
+                fmt::format("{} bytes an expert: want 0 to {}", expert_bytes, INT64_MAX / slots));
+  if (!dead.empty() && static_cast<int>(dead.size()) != cluster.ranks())
+    return fail(Code::kInvalid,
+                fmt::format("{} marks of dead ranks for {} ranks", dead.size(), cluster.ranks()));
   Migration plan;
   for (int l = 0; l < before.layers; ++l)
     LayerMigration(l, before.row(l), after.row(l), experts, cluster, dead).add_to(plan);

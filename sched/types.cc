@@ -154,9 +154,9 @@ int count_fetches(std::span<const int32_t> before, std::span<const int32_t> afte
   return fetches;
 }
 
-uint64_t fingerprint(const Placement& placement) {
+uint64_t fingerprint(std::span<const int32_t> ids) {
   uint64_t h = 0xcbf29ce484222325;  // FNV-1a over the ids, little end first
-  for (int32_t e : placement.expert)
+  for (int32_t e : ids)
     for (int byte = 0; byte < 4; ++byte)
       h = (h ^ ((static_cast<uint32_t>(e) >> (8 * byte)) & 0xff)) * 0x100000001b3;
   return h;

@@ -89,6 +89,6 @@ int count_duplicates(std::span<const int32_t> placement, const Cluster& cluster)
 int count_fetches(std::span<const int32_t> before, std::span<const int32_t> after,
                   const Cluster& cluster);
 // 64 bits of a placement: ranks compare it before they commit.
-uint64_t fingerprint(const Placement& placement);
+uint64_t fingerprint(std::span<const int32_t> ids);
 
 }  // namespace rlx::sched

@@ -43,9 +43,18 @@ inline void check_size(std::size_t seen, std::int64_t wanted, const char* what) 
                                      " elements given, want " + std::to_string(wanted));
   }
 }
-inline std::int64_t slots(const rlx_eplb_shape& s) { return std::int64_t{s.layers} * s.slots; }
+// Elements of an array. What it refuses the C function would, but vectors are made before.
+inline std::int64_t product(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (a < 0 || b < 0 || (b > 0 && a > kMost / b)) {
+    throw Error(RLX_ERR_INVALID,
+                "shape: want sizes of 0 or more and less than 2^31 loads and slots");
+  }
+  return a * b;
+}
+inline std::int64_t slots(const rlx_eplb_shape& s) { return product(s.layers, s.slots); }
 inline std::int64_t loads(const rlx_eplb_shape& s) {
-  return std::int64_t{s.windows} * s.layers * s.experts;
+  return product(product(s.windows, s.layers), s.experts);
 }
 
 template <class T, class Function>

@@ -2,6 +2,7 @@
 // The public interface: C and C++.
 #include <criterion/criterion.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <rlx/eplb.hpp>
@@ -155,6 +156,25 @@ Test(api, refuses_and_leaves_its_outputs_alone) {
         rlx::eplb::split(one, std::vector<int64_t>{1, 1, 1}, Ids{0, 1, 0, 1});
       },
       RLX_ERR_INVALID, "expert 2 in layer 0 has tokens and no slot");
+  Ids copies(24), slots(24);
+  for (int32_t most : {-1, INT32_MIN})
+    cr_expect_eq(rlx_eplb_maps(&kShape, Ids(32).data(), most, copies.data(), slots.data(), &error),
+                 RLX_ERR_INVALID);
+  Ids there(32);
+  for (int i = 0; i < 32; ++i) there[i] = i % 16 % 12;
+  Ids back = there;
+  std::reverse(back.begin(), back.end());
+  expect_refused([&] { rlx::eplb::migrate(kShape, there, back, INT64_MAX); }, RLX_ERR_INVALID,
+                 "bytes an expert");
+  cr_expect_eq(rlx_eplb_fingerprint(there.data(), -1), rlx_eplb_fingerprint(nullptr, 0));
+  for (rlx_eplb_shape bad :
+       {rlx_eplb_shape{-1, -2, 12, 8, 16, 2, 1}, {INT32_MAX, INT32_MAX, INT32_MAX, 8, 16, 2, 1}})
+    expect_refused([&] { rlx::eplb::plan(bad, kCounts); }, RLX_ERR_INVALID, "shape");
+  expect_refused(
+      [&] {
+        rlx::eplb::plan({1, 2, 12, 8, -16, 2, 1}, kCounts);
+      },
+      RLX_ERR_INVALID, "shape");
   expect_refused([&] { rlx::eplb::plan(kShape, std::vector<int64_t>(3)); }, RLX_ERR_INVALID,
                  "3 elements given, want 24");
 }
