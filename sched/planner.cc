@@ -255,9 +255,17 @@ Status check_options(const Loads& loads, const Cluster& cluster, const PlanOptio
   if (!(options.time.fixed_cost >= 0 && options.time.fixed_cost <= 0x1p63) || !(options.gap >= 0))
     return fail(Code::kInvalid, fmt::format("fixed cost {}, gap {}: want 0 or more",
                                             options.time.fixed_cost, options.gap));
+  if (options.from && options.max_fetches >= 0 &&
+      (options.policy == Policy::deepseek || options.policy == Policy::rlx))
+    return fail(Code::kUnsupported,
+                fmt::format("policies deepseek and rlx plan anew and keep to no budget ({} slots "
+                            "given): want search or nodes",
+                            options.max_fetches));
   for (double s : cluster.speed)
     if (!(s > 0 && s < 0x1p63))
-      return fail(Code::kInvalid, fmt::format("a rank of speed {}: want more than 0", s));
+      return fail(Code::kInvalid, fmt::format("a rank of speed {}: want more than 0 and less than "
+                                              "2^63",
+                                              s));
   if (options.policy == Policy::nodes && cluster.nodes() > 64)
     return fail(Code::kUnsupported,
                 fmt::format("policy nodes knows up to 64 nodes, not {}", cluster.nodes()));

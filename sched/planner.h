@@ -21,7 +21,7 @@ struct PlanOptions {
   double gap = 3e-4;                // stop within this of the bound (nodes: 0.01 at least)
   bool allow_empty = false;         // may leave slots empty that do not help
   const Placement* from = nullptr;  // where the experts are now
-  int64_t max_fetches = -1;         // slots to fetch in all layers together; -1: any number
+  int64_t max_fetches = -1;         // slots to fetch in all layers; -1: any; search and nodes only
   std::span<const uint8_t> dead;    // by rank; their slots stay empty
   bool report_split = true;         // fill in LayerReport::split_peak
   // policy nodes: how tokens choose experts; `tokens`, if given, is a sample for every layer.

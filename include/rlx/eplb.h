@@ -57,7 +57,8 @@ typedef struct rlx_eplb_options {
   const int32_t* tokens; /* [layers][n_tokens][top_k] sampled expert ids, or NULL */
   double rack_price;     /* a copy to another rack, in copies within the rack */
   const int32_t* from;   /* placement [layers][slots] to start from, or NULL */
-  int64_t max_fetches;   /* slots that may change hands in all layers together; -1: any number */
+  int64_t max_fetches;   /* slots that may change hands in all layers together; -1: any number.
+                          * Policies deepseek and rlx plan anew and refuse a limit with `from` */
   const uint8_t* dead;   /* [ranks] 1: the rank is gone and its slots stay empty; or NULL */
   const double* speed;   /* [ranks] relative speed of each rank, or NULL */
 } rlx_eplb_options;

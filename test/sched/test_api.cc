@@ -140,6 +140,14 @@ Test(api, refuses_and_leaves_its_outputs_alone) {
   expect_refused(with([&](auto& o) { o.speed = speed.data(); }), RLX_ERR_INVALID, "speed 0");
   expect_refused(with([&](auto& o) { o.dead = dead.data(); }), RLX_ERR_INVALID, "no live rank");
   expect_refused(with([&](auto& o) { o.from = wrong.data(); }), RLX_ERR_INVALID, "expert 12");
+  const Ids whole(32, 0);
+  for (int policy : {RLX_EPLB_DEEPSEEK, RLX_EPLB_RLX})
+    expect_refused(with([&](auto& o) {
+                     o.policy = policy;
+                     o.from = whole.data();
+                     o.max_fetches = 3;
+                   }),
+                   RLX_ERR_UNSUPPORTED, "keep to no budget");
   for (rlx_eplb_shape bad : {rlx_eplb_shape{0, 2, 12, 8, 16, 2, 1},
                              {1, 2, 12, 8, 0, 2, 1},
                              {1, 2, 12, 8, 16, 9, 1},
