@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -18,10 +20,14 @@ using sched::Placement;
 Result<std::string> read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail_errno("cannot open " + path);
+  if (std::error_code error; std::filesystem::is_directory(path, error))
+    return fail(Code::kInvalid, path + " is a directory, want a file");
   std::stringstream text;
   text << in.rdbuf();
   if (in.bad()) return fail_errno("cannot read " + path);
-  return text.str();
+  std::string all = text.str();
+  if (all.starts_with("\xef\xbb\xbf")) all.erase(0, 3);  // the mark spreadsheets put first
+  return all;
 }
 
 constexpr const char* kWanted = "want a count from 0 to 2^63 - 1";
@@ -81,6 +87,16 @@ Status add_row(const std::vector<std::string_view>& words, Rows& rows) {
   return {};
 }
 
+bool is_size(double value) { return value >= 1 && value == std::floor(value); }
+
+// The head of a column: a word that is no number, not even "NaN".
+bool is_name(std::string_view word) {
+  double value = 0;
+  return !word.empty() && std::isalpha(static_cast<unsigned char>(word[0])) &&
+         std::from_chars(word.data(), word.data() + word.size(), value).ptr !=
+             word.data() + word.size();
+}
+
 Result<Rows> parse_text(const std::string& path, const std::string& text, bool commas) {
   Rows rows;
   int line_number = 0, layers = -1;
@@ -96,7 +112,7 @@ Result<Rows> parse_text(const std::string& path, const std::string& text, bool c
     if (layers < 0 && !commas) {  // the plain format's first line
       const auto l = parse_count(words[0]);
       const auto e = words.size() == 2 ? parse_count(words[1]) : l;
-      if (words.size() != 2 || !l || !e || *l < 1 || *e < 1 || *l * *e > 0x1p31)
+      if (words.size() != 2 || !l || !e || !is_size(*l) || !is_size(*e) || *l * *e > INT32_MAX)
         return at_line("want 'layers experts' in the first line");
       layers = static_cast<int>(*l);
       rows.experts = static_cast<int>(*e);
@@ -105,9 +121,7 @@ Result<Rows> parse_text(const std::string& path, const std::string& text, bool c
     if (layers < 0) {
       layers = 0;
       drop_first = words[0] == "layer";
-      if (!parse_count(words[0]) && !words[0].empty() && std::isalpha(words[0][0]) &&
-          words[0] != "nan" && words[0] != "inf")
-        continue;  // a header
+      if (is_name(words[0])) continue;  // a header
     }
     if (drop_first) words.erase(words.begin());
     if (Status ok = add_row(words, rows); !ok) return at_line(ok.error().text);
@@ -144,12 +158,24 @@ Result<const json*> array_in(const std::string& path, const json& document, cons
   return fail(Code::kInvalid, fmt::format("{}: \"{}\" is no array of rows", path, key));
 }
 
+// A value in a message. One that nests deeply must not be walked.
+std::string shown(const json& value) {
+  if (value.is_array()) return "an array";
+  if (value.is_object()) return "an object";
+  return value.dump().substr(0, 40);
+}
+
 Result<double> json_count(const json& value) {
   if (value.is_number_unsigned() && value.get<uint64_t>() <= INT64_MAX)
     return static_cast<double>(value.get<uint64_t>());
   if (value.is_number_float() && value.get<double>() >= 0 && value.get<double>() < 0x1p63)
     return value.get<double>();
-  return fail(Code::kInvalid, fmt::format("{}: {}", value.dump().substr(0, 40), kWanted));
+  return fail(Code::kInvalid, fmt::format("{}: {}", shown(value), kWanted));
+}
+
+bool is_slot_content(const json& id) {
+  if (id.is_number_unsigned()) return id.get<uint64_t>() <= INT32_MAX;
+  return id.is_number_integer() && id.get<int64_t>() == sched::kEmpty;
 }
 
 Status add_json_rows(const std::string& path, const json& layers, Rows& rows) {
@@ -222,10 +248,16 @@ Status add_loads(const std::string& path, Loads& loads) {
   return {};
 }
 
-Result<Placement> read_placement(const std::string& path, int layers, int slots) {
+Result<Placement> read_placement(const std::string& path, int layers,
+                                 const sched::Cluster& cluster) {
+  const int slots = cluster.slots();
   RLX_TRY_ASSIGN(const std::string text, read_file(path));
   RLX_TRY_ASSIGN(const json document, parse_json(path, text));
   RLX_TRY_ASSIGN(const json* rows, array_in(path, document, "physical_to_logical_map"));
+  // Other ranks own other slots: what seems to stay would move.
+  if (document.is_object() && document.contains("ranks") && document["ranks"] != cluster.ranks())
+    return fail(Code::kInvalid, fmt::format("{}: a placement for {} ranks, want {}", path,
+                                            shown(document["ranks"]), cluster.ranks()));
   Placement placement{layers, slots, {}};
   if (static_cast<int>(rows->size()) != layers)
     return fail(Code::kInvalid, fmt::format("{}: {} layers, want {}", path, rows->size(), layers));
@@ -235,10 +267,10 @@ Result<Placement> read_placement(const std::string& path, int layers, int slots)
       return fail(Code::kInvalid, fmt::format("{}: layer {}: {} slots, want {}", path, l,
                                               row.is_array() ? row.size() : 0, slots));
     for (const json& id : row) {
-      if (!id.is_number_integer() || id < -1 || id > INT32_MAX)
+      if (!is_slot_content(id))
         return fail(Code::kInvalid, fmt::format("{}: layer {}: {}: want an expert id, or -1 for an "
                                                 "empty slot",
-                                                path, l, id.dump().substr(0, 40)));
+                                                path, l, shown(id)));
       placement.expert.push_back(id.get<int32_t>());
     }
   }

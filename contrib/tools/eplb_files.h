@@ -20,7 +20,9 @@ namespace rlx::eplb {
 Status add_loads(const std::string& path, sched::Loads& loads);
 
 // {"physical_to_logical_map": [layers][slots]}, which SGLang's --init-expert-location reads too.
-Result<sched::Placement> read_placement(const std::string& path, int layers, int slots);
+// "ranks", if it says so, must be the cluster's.
+Result<sched::Placement> read_placement(const std::string& path, int layers,
+                                        const sched::Cluster& cluster);
 std::string placement_json(const sched::Placement& placement, const sched::Cluster& cluster,
                            int experts, const sched::Migration* migration);
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <new>
 
 #include "config.h"
 #include "contrib/tools/eplb_files.h"
@@ -41,7 +42,8 @@ Plan
                      rlx: as the RLX system's rebalance_with_replicas
                      nodes: near the best balance, few copies of tokens between nodes
   --from FILE        placement to start from (JSON, as written by --out)
-  --budget X         with --from: slots that may change hands, a number or 5% (default: any)
+  --budget X         with --from and policy search or nodes: slots that may change hands, a number
+                     or 5% (default: any)
   --groups N         groups of experts that tokens are routed to together (default 1)
   --top-k N          experts a token goes to (default 8)
   --top-groups N     groups a token goes to (default: half of them)
@@ -58,7 +60,7 @@ Output
   --html FILE        draw it: load per rank before and after, expert-to-rank map
   --help, --version
 
-Exit: 0 done; 1 cannot write; 2 a file or an option is wrong.
+Exit: 0 done; 1 cannot write, or no memory; 2 a file or an option is wrong.
 )";
 
 struct Options {
@@ -169,6 +171,8 @@ Result<Options> parse(int argc, char** argv) {
   }
   if (o.loads.empty() == (o.seed < 0))
     return fail(Code::kInvalid, "want either --loads FILE or --generate SEED");
+  if (o.drift > 0 && o.seed < 0)
+    return fail(Code::kInvalid, "--drift without --generate: it changes generated loads only");
   if (o.ranks == 0 || o.slots == 0) return fail(Code::kInvalid, "want --ranks N and --slots N");
   if (!o.budget.empty() && o.from.empty())
     return fail(Code::kInvalid, "--budget without --from: there is nothing to move from");
@@ -248,7 +252,7 @@ Status read_job(const Options& o, Job& job) {
   p.allow_empty = o.allow_empty;
   if (!o.dead.empty()) p.dead = job.dead;
   if (o.from.empty()) return {};
-  RLX_TRY_ASSIGN(job.from, read_placement(o.from, job.loads.layers, job.cluster.slots()));
+  RLX_TRY_ASSIGN(job.from, read_placement(o.from, job.loads.layers, job.cluster));
   p.from = &job.from;
   if (o.budget.empty()) return {};
   const double slots = static_cast<double>(job.loads.layers) * job.cluster.slots();
@@ -323,6 +327,12 @@ int complain(const Error& error, int code) {
   return code;
 }
 
+int print_out(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return 0;
+  return complain(fail_errno("cannot write standard output").value(), 1);
+}
+
 int run(const Options& o) {
   Job job;
   if (Status ok = read_job(o, job); !ok) return complain(ok.error(), 2);
@@ -355,31 +365,29 @@ int run(const Options& o) {
     if (Status ok = write_file(o.out, json); !ok) return complain(ok.error(), 1);
   if (!o.html.empty())
     if (Status ok = write_file(o.html, page(report)); !ok) return complain(ok.error(), 1);
-  if (o.explain)
-    fmt::print("{}", table(report));
-  else if (o.out.empty() && o.html.empty())
-    fmt::print("{}", json);
-  return std::fflush(stdout) == 0 && !std::ferror(stdout) ? 0 : 1;
+  if (o.explain) return print_out(table(report));
+  return o.out.empty() && o.html.empty() ? print_out(json) : 0;
+}
+
+int start(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--help") == 0) return print_out(kHelp);
+    if (std::strcmp(argv[i], "--version") == 0)
+      return print_out(fmt::format("rlx-eplb {}\n", PACKAGE_VERSION));
+  }
+  const auto options = parse(argc, argv);
+  if (options) return run(*options);
+  return complain({options.error().code, options.error().text + "\nTry 'rlx-eplb --help'."}, 2);
 }
 
 }  // namespace
 }  // namespace rlx::eplb
 
 int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--help") == 0) {
-      fmt::print("{}", rlx::eplb::kHelp);
-      return 0;
-    }
-    if (std::strcmp(argv[i], "--version") == 0) {
-      fmt::print("rlx-eplb {}\n", PACKAGE_VERSION);
-      return 0;
-    }
+  try {
+    return rlx::eplb::start(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("rlx-eplb: no memory for loads and plans of this size\n", stderr);
+    return 1;
   }
-  const auto options = rlx::eplb::parse(argc, argv);
-  if (!options) {
-    fmt::print(stderr, "rlx-eplb: {}\nTry 'rlx-eplb --help'.\n", options.error().text);
-    return 2;
-  }
-  return rlx::eplb::run(*options);
 }

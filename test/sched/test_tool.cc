@@ -34,6 +34,10 @@ Test(rlx_eplb, reads_plain_csv_and_json_alike) {
   write(dir / "csv", "layer,e0,e1,e2,e3\n0,1,2,3,4\r\n1,4,3,2,1\n");
   write(dir / "bare.csv", "1, 2, 3, 4\n4,3,2,1.0");
   write(dir / "json", R"({"rank": 0, "logical_count": [[1, 2, 3, 4], [4, 3, 2, 1.0]]})");
+  write(dir / "marked.csv",
+        "\xef\xbb\xbf"
+        "1,2,3,4\r\n4,3,2,1\r\n");
+  write(dir / "marked.json", "\xef\xbb\xbf[[1, 2, 3, 4], [4, 3, 2, 1]]");
   write(dir / "steps", "[[[1, 0, 1, 1], [1, 1, 1, 1]], [[0, 2, 2, 3], [3, 2, 1, 0]]]");
   const auto plan = [&](const std::string& name) {
     const auto r = eplb({"--loads", dir / name, "--ranks", "2", "--slots=6"});
@@ -43,6 +47,7 @@ Test(rlx_eplb, reads_plain_csv_and_json_alike) {
   const auto want = plan("plain");
   cr_expect_eq(want.size(), 2u);
   cr_expect(plan("csv") == want && plan("bare.csv") == want && plan("json") == want);
+  cr_expect(plan("marked.csv") == want && plan("marked.json") == want);
   cr_expect_eq(plan("steps").size(), 2u);
 }
 
@@ -75,6 +80,8 @@ Test(rlx_eplb, explains_draws_and_moves_from_what_it_wrote) {
 
 Test(rlx_eplb, names_what_is_wrong_in_one_line_and_exits_2) {
   const TempDir dir;
+  constexpr int kDeep = 300000;
+  const std::string deep = "[[1, " + std::string(kDeep, '[') + std::string(kDeep, ']') + "]]";
   const struct {
     const char *name, *text, *word;
   } files[] = {{"empty", "", "the file is empty"},
@@ -101,6 +108,13 @@ Test(rlx_eplb, names_what_is_wrong_in_one_line_and_exits_2) {
                {"ragged.csv", "1,2\n1,2,3\n", ":2: 3 counts in this row, want 2"},
                {"hole.csv", "1,,2\n", ":1: '': want a count"},
                {"head.csv", "a,b\n", "no counts here"},
+               {"nan.csv", "NaN,2\n1,2\n", ":1: 'NaN': want a count"},
+               {"inf.csv", "Infinity,2\n1,2\n", ":1: 'Infinity': want a count"},
+               {"half", "1.5 2\n1 2\n", ":1: want 'layers experts'"},
+               {"wide", "1 2147483648\n1\n", ":1: want 'layers experts'"},
+               {"tall", "2147483648 1\n1\n", ":1: want 'layers experts'"},
+               {"deep.json", deep.c_str(), "layer 0: an array: want a count"},
+               {"object.json", "[[1, {\"a\": 2}]]", "layer 0: an object: want a count"},
                {"two", "1 9\n1 2 3 4 5 6 7 8 9\n", "9 experts on 4 slots"}};
   for (const auto& f : files) {
     write(dir / f.name, f.text);
@@ -119,34 +133,47 @@ Test(rlx_eplb, names_a_wrong_option_or_placement) {
   write(dir / "p9", "[[0, 9]]");
   write(dir / "px", "[[0, \"x\"]]");
   write(dir / "pbig", "[[0, 4294967296]]");
+  write(dir / "pmax", "[[0, 18446744073709551615]]");
+  write(dir / "pdeep", "[[0, " + std::string(300000, '[') + std::string(300000, ']') + "]]");
   write(dir / "p2", "[[0, 1], [0, 1]]");
+  write(dir / "p1", "{\"ranks\": 1, \"physical_to_logical_map\": [[0, 1]]}");
+  write(dir / "ok", "[[0, 1]]");
   const std::vector<std::string> base = {"--loads", dir / "l", "--ranks", "2", "--slots", "2"};
   const struct {
     std::vector<std::string> extra;
     const char* word;
-  } table[] = {{{"--from", dir / "p3"}, "layer 0: 3 slots, want 2"},
-               {{"--from", dir / "p9"}, "expert 9"},
-               {{"--from", dir / "px"}, "want an expert id"},
-               {{"--from", dir / "pbig"}, "want an expert id"},
-               {{"--from", dir / "p2"}, "2 layers, want 1"},
-               {{"--from", dir / "gone"}, "cannot open"},
-               {{"--loads", dir / "gone"}, "cannot open"},
-               {{"--frm", "x"}, "unknown option --frm"},
-               {{"--ranks"}, "--ranks wants a value"},
-               {{"--ranks", "0"}, "--ranks '0': want a number from 1"},
-               {{"--ranks", "2x"}, "--ranks '2x'"},
-               {{"--nodes", "3"}, "nodes <= ranks"},
-               {{"--policy", "best"}, "want search, deepseek, rlx or nodes"},
-               {{"--policy", "deepseek", "--slots", "3"}, "3 slots on 2 ranks"},
-               {{"--groups", "3"}, "3 groups"},
-               {{"--budget", "5%"}, "--budget without --from"},
-               {{"--budget", "5x", "--from", dir / "l"}, "not JSON"},
-               {{"--dead", "2"}, "--dead '2'"},
-               {{"--dead", "0,1"}, "no live rank"},
-               {{"--speed", "1"}, "want RANK=SPEED"},
-               {{"--speed", "1=0"}, "want RANK=SPEED"},
-               {{"--gbps", "nan"}, "--gbps 'nan'"},
-               {{"--generate", "1"}, "either --loads FILE or --generate"}};
+  } table[] = {
+      {{"--from", dir / "p3"}, "layer 0: 3 slots, want 2"},
+      {{"--from", dir / "p9"}, "expert 9"},
+      {{"--from", dir / "px"}, "want an expert id"},
+      {{"--from", dir / "pbig"}, "want an expert id"},
+      {{"--from", dir / "pmax"}, "want an expert id"},
+      {{"--from", dir / "pdeep"}, "want an expert id"},
+      {{"--from", dir / "p2"}, "2 layers, want 1"},
+      {{"--from", dir / "p1"}, "a placement for 1 ranks, want 2"},
+      {{"--from", dir.path()}, "is a directory"},
+      {{"--loads", dir.path()}, "is a directory"},
+      {{"--drift", "0.5"}, "--drift without --generate"},
+      {{"--from", dir / "ok", "--budget", "1", "--policy", "deepseek"}, "keep to no budget"},
+      {{"--from", dir / "ok", "--budget", "5%", "--policy", "rlx"}, "keep to no budget"},
+      {{"--from", dir / "gone"}, "cannot open"},
+      {{"--loads", dir / "gone"}, "cannot open"},
+      {{"--frm", "x"}, "unknown option --frm"},
+      {{"--ranks"}, "--ranks wants a value"},
+      {{"--ranks", "0"}, "--ranks '0': want a number from 1"},
+      {{"--ranks", "2x"}, "--ranks '2x'"},
+      {{"--nodes", "3"}, "nodes <= ranks"},
+      {{"--policy", "best"}, "want search, deepseek, rlx or nodes"},
+      {{"--policy", "deepseek", "--slots", "3"}, "3 slots on 2 ranks"},
+      {{"--groups", "3"}, "3 groups"},
+      {{"--budget", "5%"}, "--budget without --from"},
+      {{"--budget", "5x", "--from", dir / "l"}, "not JSON"},
+      {{"--dead", "2"}, "--dead '2'"},
+      {{"--dead", "0,1"}, "no live rank"},
+      {{"--speed", "1"}, "want RANK=SPEED"},
+      {{"--speed", "1=0"}, "want RANK=SPEED"},
+      {{"--gbps", "nan"}, "--gbps 'nan'"},
+      {{"--generate", "1"}, "either --loads FILE or --generate"}};
   for (const auto& row : table) {
     auto arguments = base;
     arguments.insert(arguments.end(), row.extra.begin(), row.extra.end());
@@ -158,6 +185,14 @@ Test(rlx_eplb, names_a_wrong_option_or_placement) {
   auto unwritable = base;
   unwritable.insert(unwritable.end(), {"--out", dir / "no/such/folder"});
   cr_expect_eq(eplb(unwritable).code, 1);
+  for (const char* more : {"", " --explain", " --help"}) {
+    const std::string command = rlx::test::built("rlx-eplb") +
+                                " --generate 1 --ranks 32 --slots 288" + more + " > /dev/full";
+    const auto full = rlx::test::run({"sh", "-c", command});
+    cr_expect_eq(full.code, 1, "%s: %s", more, full.text().c_str());
+    cr_expect(full.err.find("cannot write standard output") != std::string::npos, "%s: %s", more,
+              full.err.c_str());
+  }
   cr_expect_eq(eplb({"--help"}).code, 0);
   cr_expect_eq(eplb({"--version"}).code, 0);
 }
