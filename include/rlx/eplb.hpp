@@ -47,8 +47,7 @@ inline void check_size(std::size_t seen, std::int64_t wanted, const char* what) 
 inline std::int64_t product(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   if (a < 0 || b < 0 || (b > 0 && a > kMost / b)) {
-    throw Error(RLX_ERR_INVALID,
-                "shape: want sizes of 0 or more and less than 2^31 loads and slots");
+    throw Error(RLX_ERR_INVALID, "shape: want sizes of 0 or more and less than 2^31 of anything");
   }
   return a * b;
 }
@@ -99,9 +98,10 @@ inline Migration migrate(const rlx_eplb_shape& shape, std::span<const std::int32
                          const std::uint8_t* dead = nullptr) {
   detail::check_size(before.size(), detail::slots(shape), "before");
   detail::check_size(after.size(), detail::slots(shape), "after");
+  const auto ranks = detail::product(1, shape.ranks);
   Migration out{std::vector<rlx_eplb_transfer>(detail::slots(shape)),
-                std::vector<std::int64_t>(shape.ranks), std::vector<std::int64_t>(shape.ranks),
-                std::vector<std::int64_t>(std::int64_t{shape.nodes} * shape.nodes)};
+                std::vector<std::int64_t>(ranks), std::vector<std::int64_t>(ranks),
+                std::vector<std::int64_t>(detail::product(shape.nodes, shape.nodes))};
   std::int64_t n = 0;  // a transfer a slot at most
   rlx_eplb_error error{};
   detail::check(rlx_eplb_migrate(&shape, before.data(), after.data(), expert_bytes, dead,

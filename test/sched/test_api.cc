@@ -183,6 +183,9 @@ Test(api, refuses_and_leaves_its_outputs_alone) {
         rlx::eplb::plan({1, 2, 12, 8, -16, 2, 1}, kCounts);
       },
       RLX_ERR_INVALID, "shape");
+  for (rlx_eplb_shape bad :
+       {rlx_eplb_shape{1, 2, 12, -8, 16, 2, 1}, {1, 2, 12, 8, 16, INT32_MAX, 1}})
+    expect_refused([&] { rlx::eplb::migrate(bad, there, back, 1); }, RLX_ERR_INVALID, "shape");
   expect_refused([&] { rlx::eplb::plan(kShape, std::vector<int64_t>(3)); }, RLX_ERR_INVALID,
                  "3 elements given, want 24");
 }
