@@ -273,10 +273,16 @@ void judge(const Options& o, const Job& job, Report& report) {
   const Plan& plan = report.plan;
   const double steps = static_cast<double>(o.steps) * job.loads.windows;
   double saved = 0, excess = 0;
+  int incomplete = 0;
   for (const LayerReport& l : plan.layers) {
+    incomplete += l.before <= 0 && l.mean > 0;
     if (l.before <= 0) continue;
     saved += (l.before - l.peak) / steps;
     excess = std::max(excess, l.before / l.mean - 1);
+  }
+  if (incomplete > 0) {  // staying is no choice, whatever the move costs
+    report.payback = fmt::format("move: {} layers lack an expert now", incomplete);
+    return;
   }
   if (!report.migration) return;
   const auto& received = report.migration->received;

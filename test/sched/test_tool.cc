@@ -71,6 +71,10 @@ Test(rlx_eplb, explains_draws_and_moves_from_what_it_wrote) {
   cr_expect(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
   cr_expect(page.find("http", page.find("NS=") + 20) == std::string::npos, "fetches something");
   cr_expect_eq(page.find("src="), std::string::npos);
+  const auto died = eplb({"--generate", "1", "--ranks", "32", "--slots", "288", "--from",
+                          dir / "a.json", "--dead", "3", "--explain"});
+  cr_expect(died.out.find("payback     move: 58 layers lack an expert") != std::string::npos, "%s",
+            died.text().c_str());
   for (const char* policy : {"deepseek", "rlx", "nodes"}) {
     const auto r = eplb({"--generate", "2", "--ranks", "16", "--slots", "272", "--nodes", "2",
                          "--groups", "8", "--policy", policy, "--explain"});
