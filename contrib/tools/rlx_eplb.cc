@@ -42,8 +42,8 @@ Plan
                      rlx: as the RLX system's rebalance_with_replicas
                      nodes: near the best balance, few copies of tokens between nodes
   --from FILE        placement to start from (JSON, as written by --out)
-  --budget X         with --from and policy search or nodes: slots that may change hands, a number
-                     or 5% (default: any)
+  --budget X         with --from and policy search or nodes: what may change hands: a number of
+                     slots, 5% of them or 40GB of weights (default: any)
   --groups N         groups of experts that tokens are routed to together (default 1)
   --top-k N          experts a token goes to (default 8)
   --top-groups N     groups a token goes to (default: half of them)
@@ -232,6 +232,21 @@ Status read_ranks(const Options& o, Job& job) {
   return {};
 }
 
+// Slots that may change hands, of `slots`: their number, a share of them or the bytes they hold.
+Result<int64_t> parse_budget(const Options& o, double slots) {
+  std::string_view number = o.budget;
+  const bool percent = number.ends_with("%"), bytes = number.ends_with("GB");
+  number.remove_suffix(percent ? 1 : bytes ? 2 : 0);
+  const auto value = parse_real(number, 0, percent ? 100 : 1e15);
+  if (!value)
+    return fail(Code::kInvalid,
+                fmt::format("--budget '{}': want a number of slots, 5% or 40GB", o.budget));
+  if (percent) return static_cast<int64_t>(*value / 100 * slots);
+  if (!bytes) return static_cast<int64_t>(*value);
+  const double size = static_cast<double>(o.expert_bytes);
+  return static_cast<int64_t>(std::min(slots, *value * 1e9 / std::max(size, 1e-9)));
+}
+
 Status read_job(const Options& o, Job& job) {
   RLX_TRY_ASSIGN(job.options.policy, policy_named(o.policy));
   RLX_TRY(read_ranks(o, job));
@@ -255,12 +270,8 @@ Status read_job(const Options& o, Job& job) {
   RLX_TRY_ASSIGN(job.from, read_placement(o.from, job.loads.layers, job.cluster));
   p.from = &job.from;
   if (o.budget.empty()) return {};
-  const double slots = static_cast<double>(job.loads.layers) * job.cluster.slots();
-  const bool percent = o.budget.back() == '%';
-  const auto value =
-      parse_real(o.budget.substr(0, o.budget.size() - percent), 0, percent ? 100 : 1e15);
-  if (!value) return fail(Code::kInvalid, "--budget " + value.error().text + ", with or without %");
-  p.max_fetches = static_cast<int64_t>(percent ? *value / 100 * slots : *value);
+  RLX_TRY_ASSIGN(p.max_fetches,
+                 parse_budget(o, static_cast<double>(job.loads.layers) * job.cluster.slots()));
   return {};
 }
 

@@ -71,6 +71,11 @@ Test(rlx_eplb, explains_draws_and_moves_from_what_it_wrote) {
   cr_expect(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
   cr_expect(page.find("http", page.find("NS=") + 20) == std::string::npos, "fetches something");
   cr_expect_eq(page.find("src="), std::string::npos);
+  const auto by_bytes =
+      eplb({"--generate", "1", "--drift", "0.2", "--ranks", "32", "--slots", "288", "--from",
+            dir / "a.json", "--budget", "0.5GB", "--expert-bytes", "10000000", "--explain"});
+  cr_expect(by_bytes.out.find("moves       50 of 16704 slots") != std::string::npos, "%s",
+            by_bytes.text().c_str());
   const auto died = eplb({"--generate", "1", "--ranks", "32", "--slots", "288", "--from",
                           dir / "a.json", "--dead", "3", "--explain"});
   cr_expect(died.out.find("payback     move: 58 layers lack an expert") != std::string::npos, "%s",
@@ -172,6 +177,8 @@ Test(rlx_eplb, names_a_wrong_option_or_placement) {
       {{"--groups", "3"}, "3 groups"},
       {{"--budget", "5%"}, "--budget without --from"},
       {{"--budget", "5x", "--from", dir / "l"}, "not JSON"},
+      {{"--budget", "5MB", "--from", dir / "ok"}, "--budget '5MB'"},
+      {{"--budget", "GB", "--from", dir / "ok"}, "--budget 'GB': want a number of slots"},
       {{"--dead", "2"}, "--dead '2'"},
       {{"--dead", "0,1"}, "no live rank"},
       {{"--speed", "1"}, "want RANK=SPEED"},
