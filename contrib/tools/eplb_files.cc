@@ -2,9 +2,11 @@
 #include "contrib/tools/eplb_files.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -305,11 +307,18 @@ std::string placement_json(const Placement& placement, const sched::Cluster& clu
 }
 
 Status write_file(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
+  // A file that exists is replaced whole or not at all; a device or pipe is written to.
+  std::error_code none;
+  const bool replace =
+      !std::filesystem::exists(path, none) || std::filesystem::is_regular_file(path, none);
+  const std::string target = replace ? fmt::format("{}.{}.tmp", path, ::getpid()) : path;
+  std::ofstream out(target, std::ios::binary);
   out << text;
   out.close();
-  if (!out) return fail_errno("cannot write " + path);
-  return {};
+  if (out && (!replace || std::rename(target.c_str(), path.c_str()) == 0)) return {};
+  const auto failed = fail_errno("cannot write " + path);
+  if (replace) std::filesystem::remove(target, none);
+  return failed;
 }
 
 }  // namespace rlx::eplb

@@ -26,6 +26,7 @@ Result<sched::Placement> read_placement(const std::string& path, int layers,
 std::string placement_json(const sched::Placement& placement, const sched::Cluster& cluster,
                            int experts, const sched::Migration* migration);
 
+// Replaces a regular file whole: a write that fails leaves what was there.
 Status write_file(const std::string& path, const std::string& text);
 
 }  // namespace rlx::eplb

@@ -196,6 +196,17 @@ Test(rlx_eplb, names_a_wrong_option_or_placement) {
   auto unwritable = base;
   unwritable.insert(unwritable.end(), {"--out", dir / "no/such/folder"});
   cr_expect_eq(eplb(unwritable).code, 1);
+  // A write that fails (a file may be 1 KiB long here) leaves the old plan as it was.
+  const std::string plan = dir / "kept.json";
+  std::ofstream(plan) << "old";
+  const auto limited =
+      rlx::test::run({"bash", "-c",
+                      "ulimit -f 1; trap '' XFSZ; " + rlx::test::built("rlx-eplb") +
+                          " --generate 1 --ranks 32 --slots 288 --out " + plan});
+  cr_expect_eq(limited.code, 1, "%s", limited.text().c_str());
+  std::string kept;
+  std::getline(std::ifstream(plan), kept);
+  cr_expect_str_eq(kept.c_str(), "old");
   for (const char* more : {"", " --explain", " --help"}) {
     const std::string command = rlx::test::built("rlx-eplb") +
                                 " --generate 1 --ranks 32 --slots 288" + more + " > /dev/full";
