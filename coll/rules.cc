@@ -92,18 +92,18 @@ Result<int> parse_name(const std::string& where, std::string_view what, const st
 }
 
 Status parse_key(Rule& rule, const std::string& word) {
-  static const std::vector<std::string> kKeys = {"fabric", "ranks", "bytes", "dtype", "op", "mode"};
+  static const std::vector<std::string> keys = {"fabric", "ranks", "bytes", "dtype", "op", "mode"};
   const std::size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
-  if (equals == std::string::npos || std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
-    return unknown(rule.where, "key", key, kKeys);
+  if (equals == std::string::npos || std::find(keys.begin(), keys.end(), key) == keys.end())
+    return unknown(rule.where, "key", key, keys);
   const std::string value = word.substr(equals + 1);
   if (key == "ranks") return parse_range(rule.where, key, value, rule.min_ranks, rule.max_ranks);
   if (key == "bytes") return parse_range(rule.where, key, value, rule.min_bytes, rule.max_bytes);
   if (key == "fabric") {
-    static const std::vector<std::string> kFabrics = {"*", "shm", "tcp"};
-    if (std::find(kFabrics.begin(), kFabrics.end(), value) == kFabrics.end())
-      return unknown(rule.where, "fabric", value, kFabrics);
+    static const std::vector<std::string> fabrics = {"*", "shm", "tcp"};
+    if (std::find(fabrics.begin(), fabrics.end(), value) == fabrics.end())
+      return unknown(rule.where, "fabric", value, fabrics);
     rule.fabric = value == "*" ? "" : value;
     return {};
   }

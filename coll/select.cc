@@ -25,7 +25,7 @@ bool matches(const Rule& rule, const Shape& shape, const Model& model) {
 }  // namespace
 
 Selector::Selector(Model model, std::vector<Rule> rules)
-    : model_(std::move(model)), rules_(std::move(rules)) {}
+    : model_(model), rules_(std::move(rules)) {}
 
 Params Selector::params(const Shape& shape) const {
   Params params;

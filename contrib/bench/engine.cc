@@ -27,6 +27,7 @@ class NoLinks final : public Links {
     throw std::logic_error("nobody sends");
   }
   bool cancel(Request*) override { return false; }
+  bool crowded() const override { return false; }
   void abandon(Request*, std::int64_t) override {}
   bool poll() override { return false; }
   const Error* failed(int) override { return nullptr; }

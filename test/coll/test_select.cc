@@ -62,7 +62,7 @@ Test(select, names_line_word_and_nearest_known_word_of_a_wrong_rule) {
   const struct {
     const char* rules;
     const char* wants[3];
-  } kRows[] = {
+  } rows[] = {
       {"\nall_redcue -> ring", {"my.rules:2", "'all_redcue'", "'all_reduce'"}},
       {"all_reduce fabrc=tcp -> ring", {"my.rules:1", "'fabrc'", "'fabric'"}},
       {"all_reduce fabric=tpc -> ring", {"my.rules:1", "'tpc'", "'tcp'"}},
@@ -73,7 +73,7 @@ Test(select, names_line_word_and_nearest_known_word_of_a_wrong_rule) {
       {"all_reduce ring", {"my.rules:1", "->", "ALGORITHM"}},
       {"broadcast -> ring", {"my.rules:1", "'ring'", "broadcast"}},
   };
-  for (const auto& row : kRows) {
+  for (const auto& row : rows) {
     const std::string text = error_of(row.rules);
     for (const char* want : row.wants)
       cr_assert(text.find(want) != std::string::npos, "%s: %s", row.rules, text.c_str());

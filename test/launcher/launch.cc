@@ -20,8 +20,8 @@
 namespace rlx::test {
 
 void expect_same(const std::string& seen, const std::string& wanted, const std::string& more,
-                 const std::source_location& where) {
-  cr_expect(seen == wanted, "%s:%u: seen '%s', wanted '%s' %s", where.file_name(), where.line(),
+                 const char* file, int line) {
+  cr_expect(seen == wanted, "%s:%d: seen '%s', wanted '%s' %s", file, line,
             seen.substr(0, 2000).c_str(), wanted.substr(0, 2000).c_str(), more.c_str());
 }
 
@@ -80,7 +80,7 @@ Background::Background(const std::vector<std::string>& arguments, const Mark& ma
     dup2(open("/dev/null", O_RDONLY), 0);
     dup2(ends[1], 1);
     dup2(err_, 2);
-    ::signal(SIGPIPE, SIG_DFL);
+    default_signals();
     execv(argv[0], argv.data());
     _exit(127);
   }

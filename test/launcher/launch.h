@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -17,7 +16,7 @@ void pause_10ms();
 
 // Fails the running test when they differ, showing both.
 void expect_same(const std::string& seen, const std::string& wanted, const std::string& more = {},
-                 const std::source_location& where = std::source_location::current());
+                 const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
 // Polls until the condition holds; false when it does not within `ms`.
 template <class Condition>

@@ -48,7 +48,7 @@ struct Pipe {
     else
       setenv(entry.substr(0, equals).c_str(), entry.c_str() + equals + 1, 1);
   }
-  signal(SIGPIPE, SIG_DFL);
+  default_signals();
   std::vector<char*> args;
   for (const auto& arg : argv) args.push_back(const_cast<char*>(arg.c_str()));
   args.push_back(nullptr);
@@ -116,6 +116,10 @@ CommandResult run(const std::vector<std::string>& argv, const CommandOptions& op
                 : WIFEXITED(status) ? WEXITSTATUS(status)
                                     : 128 + WTERMSIG(status);
   return result;
+}
+
+void default_signals() {
+  for (const int ignored : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE}) signal(ignored, SIG_DFL);
 }
 
 std::string built(const std::string& program) {

@@ -26,6 +26,10 @@ struct CommandResult {
 // argv[0] is looked up in PATH.
 CommandResult run(const std::vector<std::string>& argv, const CommandOptions& options = {});
 
+// In a child before exec: the signals that nohup, a background shell or a test runner made it
+// ignore act again.
+void default_signals();
+
 // A program of this build ("rlxrun", "test/coll/api_check").
 std::string built(const std::string& program);
 // A fresh directory, removed with all it holds when this goes.
