@@ -20,4 +20,4 @@ EXTRA_DIST += test/pmix_glue/foreign.c test/pmix_glue/fuzz_pmi1.cc
 noinst_PROGRAMS += test/pmix_glue/rank
 test_pmix_glue_rank_SOURCES = test/pmix_glue/rank.cc
 test_pmix_glue_rank_LDADD = $(PMIX_CLIENT_LIBS)
-test_pmix_glue_test_server_DEPENDENCIES = libhosted.la test/pmix_glue/rank
+EXTRA_test_pmix_glue_test_server_DEPENDENCIES = test/pmix_glue/rank
