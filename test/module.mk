@@ -37,6 +37,7 @@ test_coll_test_trouble_LDADD = $(TEST_LIBS) $(COLL_LIBS)
 # Jobs that tests start: built by make check, not tests themselves.
 EXTRA_PROGRAMS += test/coll/api_check test/coll/fail_check
 check_DATA += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
+CLEANFILES += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
 test_coll_api_check_SOURCES = test/coll/api_check.cc
 test_coll_api_check_LDADD = librlx.la
 test_coll_fail_check_SOURCES = test/coll/fail_check.cc
