@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 
@@ -79,6 +80,9 @@ Result<rlx_eplb_options> options_of(const rlx_eplb_options* options) {
     return fail(Code::kInvalid,
                 fmt::format("options: top_k {}, top_groups {}, n_tokens {}: want 1, 1, 0 or more",
                             options->top_k, options->top_groups, options->n_tokens));
+  if (!(options->rack_price >= 0 && std::isfinite(options->rack_price)))
+    return fail(Code::kInvalid,
+                fmt::format("options.rack_price is {}, want 0 or more", options->rack_price));
   return *options;
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 namespace rlx::eplb {
@@ -136,8 +137,20 @@ Result<Rows> parse_text(const std::string& path, const std::string& text, bool c
 }
 
 Result<json> parse_json(const std::string& path, const std::string& text) {
+  // A key that comes twice in an object would win silently over its first value.
+  std::vector<std::set<std::string>> keys;
+  std::string repeated;
+  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.back().insert(parsed).second) repeated = parsed;
+    return true;
+  };
   try {
-    return json::parse(text);
+    json document = json::parse(text, watch);
+    if (repeated.empty()) return document;
+    return fail(Code::kInvalid,
+                fmt::format("{}: \"{}\" is in it twice", path, repeated.substr(0, 40)));
   } catch (const json::exception& e) {
     std::string what = e.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
     if (const size_t end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);

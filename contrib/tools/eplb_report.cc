@@ -38,6 +38,10 @@ double balance_of(const Report& r, const Placement& placement) {
 
 namespace {
 
+std::string counted(int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
 std::string bytes(double n) {
   const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
   int u = 0;
@@ -84,16 +88,16 @@ std::string table(const Report& r) {
   for (int32_t e : plan.placement.expert) empty += e == kEmpty;
   const double bound = plan.bound_balance(), balance = plan.balance();
   std::string out = fmt::format(
-      "{}: {} layers, {} experts, {} slots on {} ranks and {} nodes; policy {}, planned in {:.1f} "
-      "ms\n\n"
+      "{}: {}, {}, {} on {} and {}; policy {}, planned in {:.1f} ms\n\n"
       "balance     {:.4f} {} -> {:.4f} planned; {:.4f} is the bound, the gap {:.2f} %\n"
       "            (mean over maximum of the ranks' time, average of the layers; 1 is perfect)\n"
       "            {:.4f} if tokens are split unevenly over replicas, batch by batch\n"
       "noise       {:.1f} % above the mean is what chance alone makes of the slowest rank in one "
       "step\n"
       "duplicates  {} slots whose expert is on the same rank already\n",
-      r.title, r.loads.layers, r.loads.experts, r.cluster.slots(), r.cluster.ranks(),
-      r.cluster.nodes(), r.policy, r.seconds * 1e3, balance_of(r, r.before),
+      r.title, counted(r.loads.layers, "layer"), counted(r.loads.experts, "expert"),
+      counted(r.cluster.slots(), "slot"), counted(r.cluster.ranks(), "rank"),
+      counted(r.cluster.nodes(), "node"), r.policy, r.seconds * 1e3, balance_of(r, r.before),
       r.has_from ? "now" : "in order", balance, bound, 100 * (bound / balance - 1),
       plan.split_balance(), 100 * r.noise, duplicates);
   if (optimal)

@@ -58,7 +58,7 @@ Output
   --explain          bound, plan, gap, duplicates, moves and payback in a table
   --out FILE         write the placement and, with --from, the moves as JSON
   --html FILE        draw it: load per rank before and after, expert-to-rank map
-  --help, --version
+  -h, --help, --version
 
 Exit: 0 done; 1 cannot write, or no memory; 2 a file or an option is wrong.
 )";
@@ -388,7 +388,8 @@ int run(const Options& o) {
 
 int start(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--help") == 0) return print_out(kHelp);
+    if (std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0)
+      return print_out(kHelp);
     if (std::strcmp(argv[i], "--version") == 0)
       return print_out(fmt::format("rlx-eplb {}\n", PACKAGE_VERSION));
   }

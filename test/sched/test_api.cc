@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <rlx/eplb.hpp>
@@ -136,6 +137,7 @@ Test(api, refuses_and_leaves_its_outputs_alone) {
   expect_refused(with([](auto& o) { o.groups = 5; }), RLX_ERR_INVALID, "5 groups");
   expect_refused(with([](auto& o) { o.groups = 0; }), RLX_ERR_INVALID, "0 groups");
   expect_refused(with([](auto& o) { o.fixed_cost = -1; }), RLX_ERR_INVALID, "fixed cost");
+  expect_refused(with([](auto& o) { o.rack_price = NAN; }), RLX_ERR_INVALID, "rack_price");
   expect_refused(with([](auto& o) { o.top_k = 0; }), RLX_ERR_INVALID, "top_k");
   expect_refused(with([&](auto& o) { o.speed = speed.data(); }), RLX_ERR_INVALID, "speed 0");
   expect_refused(with([&](auto& o) { o.dead = dead.data(); }), RLX_ERR_INVALID, "no live rank");

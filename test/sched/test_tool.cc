@@ -96,6 +96,8 @@ Test(rlx_eplb, names_what_is_wrong_in_one_line_and_exits_2) {
   } files[] = {{"empty", "", "the file is empty"},
                {"cut.json", "{\"logical_count\": [[1, 2], [3,", "not JSON: parse error at line 1"},
                {"other.json", "{\"count\": [[1, 2]]}", "no \"logical_count\""},
+               {"twice.json", R"({"logical_count": [[1]], "logical_count": [[2]]})",
+                "\"logical_count\" is in it twice"},
                {"none.json", "[]", "is no array"},
                {"flat.json", "[1, 2]", "layer 0: want an array"},
                {"ragged.json", "[[1, 2], [1]]", "layer 1: 1 counts, want 2"},
