@@ -88,4 +88,11 @@ CpuSet operator|(const CpuSet& a, const CpuSet& b) {
   return set;
 }
 
+bool operator==(const CpuSet& a, const CpuSet& b) {
+  for (std::size_t i = 0; i < std::max(a.words_.size(), b.words_.size()); ++i)
+    if ((i < a.words_.size() ? a.words_[i] : 0) != (i < b.words_.size() ? b.words_[i] : 0))
+      return false;
+  return true;
+}
+
 }  // namespace rlx

@@ -27,7 +27,7 @@ class CpuSet {
 
   friend CpuSet operator&(const CpuSet& a, const CpuSet& b);
   friend CpuSet operator|(const CpuSet& a, const CpuSet& b);
-  friend bool operator==(const CpuSet& a, const CpuSet& b) { return a.cpus() == b.cpus(); }
+  friend bool operator==(const CpuSet& a, const CpuSet& b);
 
  private:
   std::vector<std::uint64_t> words_;

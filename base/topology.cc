@@ -88,6 +88,34 @@ class WithoutPlugins {
   bool ours_;
 };
 
+std::vector<Gpu> read_gpus(hwloc_topology_t topology) {
+  constexpr unsigned kVga = 0x0300, k3d = 0x0302, kProcessing = 0x1200;
+  constexpr unsigned kVendors[] = {0x10de, 0x1002, 0x8086};
+  std::vector<Gpu> found;
+  hwloc_obj_t object = nullptr;
+  while ((object = hwloc_get_next_pcidev(topology, object)) != nullptr) {
+    const auto& pci = object->attr->pcidev;
+    const bool graphics =
+        pci.class_id == kVga || pci.class_id == k3d || pci.class_id == kProcessing;
+    if (!graphics ||
+        std::find(std::begin(kVendors), std::end(kVendors), pci.vendor_id) == std::end(kVendors))
+      continue;
+    const hwloc_obj_t host = hwloc_get_non_io_ancestor_obj(topology, object);
+    found.push_back(
+        {fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func),
+         fmt::format("{:04x}:{:04x}", pci.vendor_id, pci.device_id),
+         from_bitmap(host ? host->cpuset : nullptr)});
+  }
+  return found;
+}
+
+// A signature that any build on any machine computes alike (FNV-1a, 64 bits).
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 }  // namespace
 
 Result<Locality> locality_from_name(std::string_view name) {
@@ -107,21 +135,21 @@ std::string_view name_of(Locality locality) {
 void Topology::Free::operator()(hwloc_topology* topology) const {
   hwloc_topology_destroy(topology);
 }
-Topology::Topology() = default;
-Topology::Topology(Topology&&) noexcept = default;
-Topology& Topology::operator=(Topology&&) noexcept = default;
-Topology::~Topology() = default;
-hwloc_topology* Topology::handle() const { return handle_.get(); }
 
 Result<Topology> Topology::load(const TopologySource& source) {
-  Topology topology;
+  const auto loaded = std::make_shared<Loaded>();
   const WithoutPlugins without_plugins;
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return fail_errno("hwloc cannot start");
-  topology.handle_.reset(raw);
-  topology.this_machine_ = source.xml_file.empty() && source.synthetic.empty();
+  loaded->handle.reset(raw);
+  Topology topology;
+  topology.this_machine_ =
+      source.xml_file.empty() && source.xml.empty() && source.synthetic.empty();
   if (!source.xml_file.empty() && hwloc_topology_set_xml(raw, source.xml_file.c_str()) != 0)
     return fail_errno(fmt::format("cannot read the topology file {}", source.xml_file));
+  if (!source.xml.empty() && hwloc_topology_set_xmlbuffer(raw, source.xml.c_str(),
+                                                          static_cast<int>(source.xml.size() + 1)))
+    return fail(Code::kInvalid, "this is not a topology of hwloc in XML");
   if (!source.synthetic.empty() && hwloc_topology_set_synthetic(raw, source.synthetic.c_str()) != 0)
     return fail(Code::kInvalid,
                 fmt::format("'{}' is not a synthetic topology of hwloc", source.synthetic));
@@ -133,21 +161,46 @@ Result<Topology> Topology::load(const TopologySource& source) {
     return fail_errno(topology.this_machine_ ? "hwloc cannot read this machine"
                                              : fmt::format("cannot read the topology {}{}",
                                                            source.xml_file, source.synthetic));
-  const CpuSet machine = from_bitmap(hwloc_topology_get_topology_cpuset(raw));
-  topology.allowed_ = topology.this_machine_ ? machine & affinity_mask() : machine;
-  if (topology.allowed_.empty()) topology.allowed_ = machine;
-  if (topology.this_machine_) topology.quota_ = cgroup_cpu_quota();
+  read_objects(*loaded);
+  topology.loaded_ = loaded;
+  if (topology.this_machine_) return topology.within(affinity_mask(), cgroup_cpu_quota());
+  return topology.within({}, 0);
+}
+
+Topology Topology::within(const CpuSet& allowed, double quota) const {
+  Topology topology = *this;
+  topology.allowed_ = loaded_->machine & allowed;
+  if (topology.allowed_.empty()) topology.allowed_ = loaded_->machine;
+  topology.quota_ = quota;
   return topology;
+}
+
+void Topology::read_objects(Loaded& loaded) {
+  const hwloc_topology_t raw = loaded.handle.get();
+  loaded.machine = from_bitmap(hwloc_topology_get_topology_cpuset(raw));
+  std::string text = loaded.machine.text();
+  for (std::size_t kind = 0; kind < loaded.domains.size(); ++kind) {
+    const hwloc_obj_type_t type = hwloc_type(static_cast<Locality>(kind));
+    auto& domains = loaded.domains[kind];
+    hwloc_obj_t object = nullptr;
+    while ((object = hwloc_get_next_obj_by_type(raw, type, object)) != nullptr) {
+      CpuSet set = from_bitmap(object->cpuset);
+      // Memory without cpus is no place to run; two kinds of memory at the same cpus are one place.
+      if (set.empty() || std::find(domains.begin(), domains.end(), set) != domains.end()) continue;
+      text += fmt::format(" {}{}", kind, set.text());
+      domains.push_back(std::move(set));
+    }
+  }
+  loaded.gpus = read_gpus(raw);
+  for (const auto& gpu : loaded.gpus)
+    text += fmt::format(" {} {} {}", gpu.pci, gpu.name, gpu.near.text());
+  loaded.signature = fmt::format("{:016x}", fnv1a(text));
 }
 
 std::vector<CpuSet> Topology::domains(Locality locality) const {
   std::vector<CpuSet> found;
-  const hwloc_obj_type_t type = hwloc_type(locality);
-  hwloc_obj_t object = nullptr;
-  while ((object = hwloc_get_next_obj_by_type(handle(), type, object)) != nullptr) {
-    CpuSet set = from_bitmap(object->cpuset) & allowed_;
-    if (!set.empty()) found.push_back(std::move(set));
-  }
+  for (const auto& domain : loaded_->domains[static_cast<std::size_t>(locality)])
+    if (CpuSet set = domain & allowed_; !set.empty()) found.push_back(std::move(set));
   if (found.empty()) found.push_back(allowed_);
   return found;
 }
@@ -161,24 +214,19 @@ int Topology::slots() const {
 }
 
 std::vector<Gpu> Topology::gpus() const {
-  constexpr unsigned kVga = 0x0300, k3d = 0x0302, kProcessing = 0x1200;
-  constexpr unsigned kVendors[] = {0x10de, 0x1002, 0x8086};
-  std::vector<Gpu> found;
-  hwloc_obj_t object = nullptr;
-  while ((object = hwloc_get_next_pcidev(handle(), object)) != nullptr) {
-    const auto& pci = object->attr->pcidev;
-    const bool graphics =
-        pci.class_id == kVga || pci.class_id == k3d || pci.class_id == kProcessing;
-    if (!graphics ||
-        std::find(std::begin(kVendors), std::end(kVendors), pci.vendor_id) == std::end(kVendors))
-      continue;
-    const hwloc_obj_t host = hwloc_get_non_io_ancestor_obj(handle(), object);
-    found.push_back(
-        {fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func),
-         fmt::format("{:04x}:{:04x}", pci.vendor_id, pci.device_id),
-         from_bitmap(host ? host->cpuset : nullptr) & allowed_});
-  }
-  return found;
+  auto gpus = loaded_->gpus;
+  for (auto& gpu : gpus) gpu.near = gpu.near & allowed_;
+  return gpus;
+}
+
+Result<std::string> Topology::xml() const {
+  char* text = nullptr;
+  int size = 0;
+  if (hwloc_topology_export_xmlbuffer(handle(), &text, &size, 0) != 0)
+    return fail_errno("hwloc cannot write this machine as XML");
+  std::string xml(text, static_cast<std::size_t>(std::max(size - 1, 0)));  // without the final 0
+  hwloc_free_xmlbuffer(handle(), text);
+  return xml;
 }
 
 }  // namespace rlx

@@ -3,6 +3,7 @@
 // where GPUs are attached.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,18 +32,20 @@ struct Gpu {
 
 struct TopologySource {
   std::string xml_file;   // as lstopo writes it
+  std::string xml;        // the same as text
   std::string synthetic;  // as hwloc reads it: "pack:2 numa:2 core:8 pu:2"
   bool devices = false;   // look for GPUs too (slower)
 };
 
+// Copies share what was loaded: hosts alike need it once.
 class Topology {
  public:
-  // Without a file or a synthetic description: this machine. Briefly sets HWLOC_PLUGINS_PATH: call
-  // it while no other thread reads the environment.
+  // Without a file, text or synthetic description: this machine. Briefly sets HWLOC_PLUGINS_PATH:
+  // call it while no other thread reads the environment.
   static Result<Topology> load(const TopologySource& source = {});
-  Topology(Topology&&) noexcept;
-  Topology& operator=(Topology&&) noexcept;
-  ~Topology();
+  // The same machine for a process that may use these cpus only (all of them when empty) and so
+  // much of their time.
+  Topology within(const CpuSet& allowed, double quota) const;
 
   // What this process may use: the machine within its affinity mask (which holds the cpuset of its
   // control group). Everything for a described machine.
@@ -57,14 +60,26 @@ class Topology {
   int slots() const;
   std::vector<Gpu> gpus() const;
   bool is_this_machine() const { return this_machine_; }
-  hwloc_topology* handle() const;
+  hwloc_topology* handle() const { return loaded_->handle.get(); }
+  // For another process to load. The whole machine, whatever is allowed.
+  Result<std::string> xml() const;
+  // Two machines of the same signature have the same objects and GPUs at the same places.
+  const std::string& signature() const { return loaded_->signature; }
 
  private:
   struct Free {
     void operator()(hwloc_topology* topology) const;
   };
-  Topology();
-  std::unique_ptr<hwloc_topology, Free> handle_;
+  struct Loaded {
+    std::unique_ptr<hwloc_topology, Free> handle;
+    CpuSet machine;
+    std::array<std::vector<CpuSet>, 6> domains;  // by Locality, of the whole machine
+    std::vector<Gpu> gpus;
+    std::string signature;
+  };
+  Topology() = default;
+  static void read_objects(Loaded& loaded);
+  std::shared_ptr<const Loaded> loaded_;
   CpuSet allowed_;
   double quota_ = 0;
   bool this_machine_ = true;

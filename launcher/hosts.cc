@@ -17,10 +17,14 @@
 namespace rlx::launcher {
 namespace {
 
-Result<HostWord> read_host(std::string_view word) {
-  HostWord host;
+Result<HostEntry> read_host(std::string_view word) {
+  HostEntry host;
   const std::string typed(word);
-  if (const auto at = word.find('@'); at != std::string_view::npos) word.remove_prefix(at + 1);
+  host.source = "--host";
+  if (const auto at = word.find('@'); at != std::string_view::npos) {
+    host.user = word.substr(0, at);
+    word.remove_prefix(at + 1);
+  }
   std::string_view slots;
   if (word.starts_with('[') && word.find(']') != std::string_view::npos) {  // IPv6
     const auto end = word.find(']');
@@ -64,8 +68,8 @@ bool is_own_address(const std::string& name) {
 
 }  // namespace
 
-Result<std::vector<HostWord>> read_host_list(std::string_view list) {
-  std::vector<HostWord> hosts;
+Result<std::vector<HostEntry>> read_host_list(std::string_view list) {
+  std::vector<HostEntry> hosts;
   while (true) {
     const auto comma = list.find(',');
     RLX_TRY_ASSIGN(auto host, read_host(list.substr(0, comma)));
@@ -89,36 +93,6 @@ bool is_this_host(std::string_view name, std::string_view hostname) {
   };
   return is_short_for(name, hostname) || is_short_for(hostname, name) ||
          is_own_address(std::string(name));
-}
-
-Result<Host> only_host(const CommandLine& line, const std::string& hostname,
-                       const Topology& topology) {
-  Host host;
-  host.name = hostname;
-  host.topology = &topology;
-  int said = 0, bare = 0;
-  for (const auto& app : line.apps) {
-    if (app.hosts.empty()) continue;
-    RLX_TRY_ASSIGN(const auto words, read_host_list(app.hosts));
-    for (const auto& word : words) {
-      if (!is_this_host(word.name, hostname))
-        return fail(
-            Code::kUnsupported,
-            fmt::format("host '{}' is not this machine ({}): this build starts ranks on one "
-                        "host",
-                        word.name, hostname));
-      said += word.slots;
-      bare += word.slots == 0;
-    }
-  }
-  const int cores = topology.slots();
-  host.slots = said + bare == 0 || (said == 0 && bare == 1) ? cores : said + bare;
-  host.slots_promised = said + bare > 0;
-  host.slots_source = host.slots_promised && host.slots != cores ? "as --host says"
-                      : topology.quota() > 0 && topology.quota() < topology.core_count()
-                          ? fmt::format("a control group allows {:g} of its cpus", topology.quota())
-                          : fmt::format("its cores we may use: cpus {}", topology.allowed().text());
-  return host;
 }
 
 }  // namespace rlx::launcher

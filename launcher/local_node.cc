@@ -144,6 +144,13 @@ Result<pmix::ChildSetup> LocalNode::environment_of(const JobSpec& job, std::uint
   Environment environment(std::move(setup.environment));
   add_rank_variables(environment, facts_of(job, rank));
   add_master(environment, job.master_address, job.master_port);
+  for (const auto& entry : job.ranks[rank].environment) {
+    const auto equals = entry.find('=');
+    if (equals == std::string::npos)
+      environment.unset(entry);
+    else
+      environment.set(entry.substr(0, equals), entry.substr(equals + 1));
+  }
   // Open MPI leaves segments behind when it is killed: in a directory of ours they are found.
   if (!setup_.shm_scratch.empty())
     environment.set_default("OMPI_MCA_btl_vader_backing_directory", setup_.shm_scratch);

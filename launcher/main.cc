@@ -15,6 +15,7 @@
 #include "launcher/help.h"
 #include "launcher/hosts.h"
 #include "launcher/local_node.h"
+#include "launcher/node_facts.h"
 #include "launcher/scratch.h"
 
 using namespace rlx;
@@ -123,9 +124,17 @@ Status prepare(Prepared& job) {
   job.line.map.oversubscribe |= knobs().oversubscribe == 1;
   RLX_TRY_ASSIGN(job.topology, Topology::load(source));
   job.hostname = own_hostname();
-  RLX_TRY_ASSIGN(auto host, only_host(job.line, job.hostname, *job.topology));
-  std::vector<Host> hosts;
-  hosts.push_back(std::move(host));
+  RLX_TRY_ASSIGN(const auto allocation, read_allocation(job.line, job.environment, job.hostname));
+  for (const auto& host : allocation.hosts)
+    if (!is_this_host(host.name, job.hostname))
+      return fail(Code::kUnsupported,
+                  fmt::format("host '{}' is not this machine ({}): this build starts ranks on one "
+                              "host",
+                              host.name, job.hostname));
+  const auto facts = facts_of(*job.topology, job.environment, job.hostname);
+  Topologies topologies;
+  topologies.add(*job.topology);
+  RLX_TRY_ASSIGN(auto hosts, hosts_of(allocation, {&facts, 1}, topologies));
   RLX_TRY_ASSIGN(job.plan, make_plan(job.line, std::move(hosts)));
   return {};
 }

@@ -122,7 +122,7 @@ CpuSet bind_one(const Topology& topology, const CpuSet& object, const MapOptions
 
 Status bind_object(const Host& host, const CpuSet& object, const MapOptions& options,
                    const std::vector<Place*>& ranks) {
-  const auto cores = parts_of(*host.topology, Locality::kCore, object);
+  const auto cores = parts_of(host.topology, Locality::kCore, object);
   const std::size_t width = static_cast<std::size_t>(std::max(1, options.cores_per_rank));
   if (options.cores_per_rank > 0 && ranks.size() * width > cores.size() && !options.oversubscribe)
     return fail(Code::kInvalid,
@@ -131,29 +131,29 @@ Status bind_object(const Host& host, const CpuSet& object, const MapOptions& opt
                             width, ranks.size(), ranks.size() * width, host.name, cores.size()));
   if (options.bind != BindTo::kSlice) {
     for (std::size_t j = 0; j < ranks.size(); ++j)
-      ranks[j]->cpus = bind_one(*host.topology, object, options, j, ranks.size());
+      ranks[j]->cpus = bind_one(host.topology, object, options, j, ranks.size());
   } else if (options.cores_per_rank > 0) {
     for (std::size_t j = 0; j < ranks.size(); ++j) ranks[j]->cpus = take_cores(cores, j, width);
   } else if (ranks.size() <= cores.size()) {
-    auto slices = split_cores(*host.topology, object, static_cast<int>(ranks.size()));
+    auto slices = split_cores(host.topology, object, static_cast<int>(ranks.size()));
     for (std::size_t j = 0; j < ranks.size(); ++j) ranks[j]->cpus = std::move(slices[j]);
   }  // else more ranks than cores: the kernel balances them better than we could
   return {};
 }
 
 Status bind_host(const Host& host, const MapOptions& options, const std::vector<Place*>& ranks) {
-  const CpuSet all = usable(*host.topology, options);
+  const CpuSet all = usable(host.topology, options);
   if (all.empty())
     return fail(Code::kInvalid,
                 fmt::format("--cpu-list {} holds none of the cpus {} may use ({})",
-                            options.only.text(), host.name, host.topology->allowed().text()));
+                            options.only.text(), host.name, host.topology.allowed().text()));
   const bool by_object = options.by == MapBy::kObject || options.by == MapBy::kPerObject;
   const auto objects =
-      by_object ? parts_of(*host.topology, options.object, all) : std::vector<CpuSet>{all};
+      by_object ? parts_of(host.topology, options.object, all) : std::vector<CpuSet>{all};
   RLX_TRY_ASSIGN(const auto chosen,
                  choose_objects(static_cast<int>(ranks.size()), options, objects.size(), host));
   if (options.bind == BindTo::kNone) return {};
-  const std::size_t cores = parts_of(*host.topology, Locality::kCore, all).size();
+  const std::size_t cores = parts_of(host.topology, Locality::kCore, all).size();
   if (options.bind == BindTo::kSlice && options.cores_per_rank == 0 && ranks.size() > cores)
     return {};
   for (std::size_t object = 0; object < objects.size(); ++object) {
@@ -242,7 +242,7 @@ Result<std::vector<int>> count_ranks(const std::vector<AppLine>& apps, const Map
       for (const auto& host : hosts)
         n += options.per_object *
              static_cast<int>(
-                 parts_of(*host.topology, options.object, usable(*host.topology, options)).size());
+                 parts_of(host.topology, options.object, usable(host.topology, options)).size());
     if (n == 0 && options.cores_per_rank > 0)
       n = std::max(1, total_slots(hosts) / options.cores_per_rank);
     sizes.push_back(n > 0 ? n : total_slots(hosts));
@@ -269,7 +269,7 @@ Result<Mapping> map_ranks(const std::vector<int>& app_sizes, const MapOptions& o
     }
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     RLX_TRY(bind_host(hosts[host], options, on_host[host]));
-    const int cores = hosts[host].topology->slots();
+    const int cores = hosts[host].topology.slots();
     if (static_cast<int>(on_host[host].size()) <= cores) continue;
     mapping.oversubscribed = true;
     if (!options.oversubscribe)

@@ -18,7 +18,7 @@ struct Host {
   int slots = 1;
   std::string slots_source;     // "2 cores", "--host", for messages
   bool slots_promised = false;  // somebody wrote the number: more ranks need --oversubscribe
-  const Topology* topology = nullptr;
+  Topology topology;
 };
 
 struct Place {

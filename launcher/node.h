@@ -40,6 +40,8 @@ struct RankSpec {
   std::uint32_t local_rank = 0;
   std::string cpus;           // list such as "0-3"; "": not bound
   std::uint32_t threads = 0;  // cores it may count on, for OMP_NUM_THREADS; 0: all
+  // What the rank's environment has beyond its app's, say GPUs: "NAME=value", or "NAME" to remove.
+  std::vector<std::string> environment;
 };
 
 struct OutputSpec {

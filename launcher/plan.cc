@@ -69,12 +69,12 @@ JobSpec make_job(JobRequest request, const Plan& plan) {
     const Host& host = plan.hosts[place.host];
     const std::uint32_t local = ranks_on(plan.mapping, place.host);
     const std::uint32_t share =
-        std::max(1u, static_cast<std::uint32_t>(host.topology->slots()) / local);
-    const std::uint32_t bound = static_cast<std::uint32_t>(cores_in(*host.topology, place.cpus));
+        std::max(1u, static_cast<std::uint32_t>(host.topology.slots()) / local);
+    const std::uint32_t bound = static_cast<std::uint32_t>(cores_in(host.topology, place.cpus));
     const std::uint32_t threads = local == 1 ? 0 : bound > 0 ? std::min(bound, share) : share;
-    const bool all = place.cpus == host.topology->allowed();
+    const bool all = place.cpus == host.topology.allowed();
     job.ranks.push_back(
-        {place.host, place.app, place.local_rank, all ? "" : place.cpus.text(), threads});
+        {place.host, place.app, place.local_rank, all ? "" : place.cpus.text(), threads, {}});
   }
   return job;
 }
@@ -104,13 +104,13 @@ std::string bindings_text(const Plan& plan) {
     const Host& host = plan.hosts[place.host];
     out += fmt::format("rank {} on {}: ", rank, host.name);
     if (place.cpus.empty()) {
-      out += fmt::format("not bound (cpus {})\n", host.topology->allowed().text());
+      out += fmt::format("not bound (cpus {})\n", host.topology.allowed().text());
       continue;
     }
-    const std::size_t cores = cores_in(*host.topology, place.cpus);
+    const std::size_t cores = cores_in(host.topology, place.cpus);
     out += fmt::format("cpus {} ({} core{}, numa {}, package {})\n", place.cpus.text(), cores,
-                       cores == 1 ? "" : "s", touched(*host.topology, Locality::kNuma, place.cpus),
-                       touched(*host.topology, Locality::kPackage, place.cpus));
+                       cores == 1 ? "" : "s", touched(host.topology, Locality::kNuma, place.cpus),
+                       touched(host.topology, Locality::kPackage, place.cpus));
   }
   return out;
 }
@@ -138,7 +138,7 @@ std::string topology_text(const Host& host) {
   for (const Locality locality :
        {Locality::kPackage, Locality::kNuma, Locality::kL3, Locality::kCore, Locality::kThread}) {
     std::vector<std::string> domains;
-    for (const auto& domain : host.topology->domains(locality)) domains.push_back(domain.text());
+    for (const auto& domain : host.topology.domains(locality)) domains.push_back(domain.text());
     out += fmt::format(" {} {} [{}]", domains.size(), name_of(locality), fmt::join(domains, " "));
   }
   return out + "\n";

@@ -1,14 +1,17 @@
-# Tests of launcher/. test_parts and test_map start nothing; the others run rlxrun itself.
+# Tests of launcher/. test_parts, test_map and test_hosts start nothing; the others run rlxrun itself.
 check_LTLIBRARIES += liblaunchtest.la
 liblaunchtest_la_SOURCES = test/launcher/launch.h test/launcher/launch.cc
 LAUNCHER_TEST_LIBS = liblaunchtest.la $(LAUNCHER_LIBS) $(TEST_LIBS)
 
-check_PROGRAMS += test/launcher/test_parts test/launcher/test_map test/launcher/test_codes \
+check_PROGRAMS += test/launcher/test_parts test/launcher/test_map test/launcher/test_hosts \
+  test/launcher/test_codes \
   test/launcher/test_streams test/launcher/test_endings test/launcher/test_rough
 test_launcher_test_parts_SOURCES = test/launcher/test_parts.cc
 test_launcher_test_parts_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_map_SOURCES = test/launcher/test_map.cc
 test_launcher_test_map_LDADD = $(LAUNCHER_TEST_LIBS)
+test_launcher_test_hosts_SOURCES = test/launcher/test_hosts.cc
+test_launcher_test_hosts_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_codes_SOURCES = test/launcher/test_codes.cc
 test_launcher_test_codes_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_streams_SOURCES = test/launcher/test_streams.cc

@@ -34,7 +34,7 @@ std::string bound(const Topology& topology, const std::string& map_by, const std
   if (!map_by.empty()) cr_assert(read_map_by(map_by, options).has_value());
   if (!bind_to.empty()) options.bind = read_bind_to(bind_to).value();
   options.rank_by = rank_by;
-  const Host host{"box", topology.slots(), "its cores", false, &topology};
+  const Host host{"box", topology.slots(), "its cores", false, topology};
   const auto mapping = map_ranks({n}, options, {&host, 1});
   if (!mapping) return mapping.error().text;
   std::string out;
@@ -93,7 +93,7 @@ Test(map, refuses_what_does_not_fit_and_names_the_way_out) {
   cr_expect(holds(bound(big, "ppr:1:package", "", 3), "has room for 2"));
   cr_expect(holds(bound(big, "numa:pe=3", "", 5), "--oversubscribe"));
   cr_expect(holds(bound(big, "", "", 500), "--oversubscribe"));
-  const Host promised{"box", 4, "as --host says", true, &big};
+  const Host promised{"box", 4, "as --host says", true, big};
   const auto refused = map_ranks({5}, {}, {&promised, 1});
   cr_assert(!refused);
   for (const char* word : {"5 ranks", "4 slots on box", "as --host says", "--oversubscribe"})
@@ -101,7 +101,7 @@ Test(map, refuses_what_does_not_fit_and_names_the_way_out) {
   MapOptions allowed;
   allowed.oversubscribe = true;
   cr_expect(map_ranks({500}, allowed, {&promised, 1}).has_value());
-  const Host bare{"box", 16, "its cores", false, &big};
+  const Host bare{"box", 16, "its cores", false, big};
   const auto noted = map_ranks({20}, {}, {&bare, 1});
   cr_assert(noted && noted->oversubscribed);
   cr_expect(holds(noted->note, "20 ranks share 16 cores"), "%s", noted->note.c_str());
@@ -129,7 +129,7 @@ Test(map, cuts_every_number_of_ranks_into_disjoint_covering_slices) {
 
 Test(map, counts_ranks_where_nobody_said_how_many) {
   const Topology big = machine(kBig);
-  const Host host{"box", big.slots(), "its cores", false, &big};
+  const Host host{"box", big.slots(), "its cores", false, big};
   const auto count = [&](const char* map_by, int per_node) {
     MapOptions options;
     cr_assert(read_map_by(map_by, options).has_value());

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/node_facts.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "launcher/hosts.h"
+
+namespace rlx::launcher {
+namespace {
+
+constexpr std::size_t kMaxXml = 64 << 20, kMaxText = 64 << 10, kMaxVisible = 64;
+
+// Variables by which resource managers and users say which GPUs a process may use.
+constexpr std::string_view kVisible[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                         "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+                                         "GPU_DEVICE_ORDINAL"};
+
+}  // namespace
+
+NodeFacts facts_of(const Topology& topology, const Environment& environment,
+                   const std::string& hostname) {
+  NodeFacts facts;
+  facts.hostname = hostname;
+  facts.signature = topology.signature();
+  facts.allowed = topology.allowed();
+  facts.quota = topology.quota();
+  facts.memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                 static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  for (const auto name : kVisible)
+    if (const auto value = environment.get(name))
+      facts.visible.push_back(fmt::format("{}={}", name, *value));
+  return facts;
+}
+
+Result<NodeFacts> facts_of_this_node(const Environment& environment) {
+  RLX_TRY_ASSIGN(const auto topology, Topology::load());
+  auto facts = facts_of(topology, environment, own_hostname());
+  RLX_TRY_ASSIGN(facts.xml, topology.xml());
+  return facts;
+}
+
+std::string encode(const NodeFacts& facts) {
+  ByteWriter out;
+  out.put_string(facts.hostname);
+  out.put_string(facts.signature);
+  out.put_string(facts.xml);
+  out.put_string(facts.allowed.text());
+  out.put(facts.quota);
+  out.put(facts.memory);
+  out.put(static_cast<std::uint32_t>(facts.visible.size()));
+  for (const auto& variable : facts.visible) out.put_string(variable);
+  return out.take();
+}
+
+Result<NodeFacts> decode_node_facts(std::string_view bytes) {
+  ByteReader in(bytes);
+  NodeFacts facts;
+  bool good = true;
+  const auto text = [&](std::size_t most) {
+    const auto word = in.get_string();
+    good &= word.size() <= most;
+    return std::string(word.substr(0, most));
+  };
+  facts.hostname = text(kMaxText);
+  facts.signature = text(kMaxText);
+  facts.xml = text(kMaxXml);
+  const auto allowed = CpuSet::parse(text(kMaxText));
+  facts.quota = in.get<double>();
+  facts.memory = in.get<std::uint64_t>();
+  const auto n_visible = in.get<std::uint32_t>();
+  good &= n_visible <= kMaxVisible;
+  for (std::uint32_t i = 0; good && in.ok() && i < n_visible; ++i)
+    facts.visible.push_back(text(kMaxText));
+  if (!good || !allowed || !in.at_end() || !(facts.quota >= 0))
+    return fail(Code::kInvalid, "these are not the facts of a node, as this version writes them");
+  facts.allowed = *allowed;
+  return facts;
+}
+
+Result<Topology> Topologies::of(const NodeFacts& facts) {
+  auto known = known_.find(facts.signature);
+  if (known == known_.end()) {
+    if (facts.xml.empty())
+      return fail(Code::kInvalid,
+                  fmt::format("{} sent no topology for {}", facts.hostname, facts.signature));
+    TopologySource source;
+    source.xml = facts.xml;
+    source.devices = true;
+    RLX_TRY_ASSIGN(auto topology, Topology::load(source));
+    if (topology.signature() != facts.signature)
+      return fail(Code::kInvalid,
+                  fmt::format("the topology of {} has signature {}, not {}", facts.hostname,
+                              topology.signature(), facts.signature));
+    known = known_.emplace(facts.signature, std::move(topology)).first;
+  }
+  return known->second.within(facts.allowed, facts.quota);
+}
+
+Result<std::vector<Host>> hosts_of(const Allocation& allocation, std::span<const NodeFacts> facts,
+                                   Topologies& topologies) {
+  std::vector<Host> hosts;
+  for (std::size_t i = 0; i < allocation.hosts.size(); ++i) {
+    const HostEntry& entry = allocation.hosts[i];
+    RLX_TRY_ASSIGN(auto topology, topologies.of(facts[i]));
+    const int cores = topology.slots();
+    Host host{entry.name, entry.slots > 0 ? entry.slots : cores, "", entry.slots > 0, topology};
+    host.slots_source =
+        host.slots_promised && host.slots != cores ? fmt::format("as {} says", entry.source)
+        : topology.quota() > 0 && topology.quota() < topology.core_count()
+            ? fmt::format("a control group allows {:g} of its cpus", topology.quota())
+            : fmt::format("its cores we may use: cpus {}", topology.allowed().text());
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+}  // namespace rlx::launcher
