@@ -61,6 +61,18 @@ rm -f build/test/base/x.trs
 expect 'check when the build fails' 1 contrib/check
 that 'ends with the counts' test "$(tail -n 1 "$work/out")" = '0 passed, 1 failed'
 
+# A daemon that tests start themselves.
+echo 'libdaemon # check, starts onedaemon' >>contrib/packages.txt
+for command in install rm update-rc.d; do stand_in $command 'exit 0'; done
+expect 'check with a daemon that is missing' 1 contrib/check
+calls 'apt-get|install|rm|update-rc.d' >"$work/out"
+if [ ! -e /usr/sbin/policy-rc.d ]; then
+  said 'keeps it from starting' out '^install .* /usr/sbin/policy-rc.d'
+  said 'only meanwhile' out '^rm /usr/sbin/policy-rc.d'
+fi
+said 'and from starting when the machine boots' out '^update-rc.d onedaemon disable'
+/bin/rm "$work/bin/install" "$work/bin/rm"
+
 rm "$work/bin/sudo" "$work/installed"
 printf '#!/bin/sh\nexit 1\n' >"$work/bin/sudo-none"
 if ! command -v sudo >/dev/null; then

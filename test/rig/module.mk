@@ -1,0 +1,3 @@
+# Simulated hosts (test/rig/rig) and what runs on them.
+dist_check_SCRIPTS += test/rig/own.sh
+EXTRA_DIST += test/rig/rig test/rig/rig.sh
