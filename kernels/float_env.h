@@ -25,8 +25,10 @@ class FloatEnv {
 
   void clear_inexact() { set(kIeee); }
 
-  // Whether anything was rounded since clear_inexact(). The results of the arithmetic in question
-  // must have been stored to `results`: that keeps the compiler from moving it behind this look.
+  // Whether anything was rounded since clear_inexact(). The arithmetic in question must have read
+  // its operands from memory since then, and stored its results to `results`: neither a load nor a
+  // store can pass these asm statements, which may touch all memory, and what is computed between
+  // the two stays between them.
   bool inexact(const void* results) const {
     std::uint32_t flags;
     asm volatile("stmxcsr %0" : "=m"(flags) : "r"(results) : "memory");

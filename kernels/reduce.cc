@@ -55,56 +55,24 @@ struct Prod : AsIs {
   }
 };
 
-template <class Base, class D, class V>
-HWY_INLINE V min_or_max([[maybe_unused]] D d, V a, V b) {
-  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) {
-    return Base::of(a, b);
-  } else {
-    const V quiet_nan = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN());
-    // Equal inputs have the same bits, or are zeros, whose sign of_equal() decides.
-    const V ordered = hn::IfThenElse(hn::Eq(a, b), Base::of_equal(a, b), Base::of_unequal(a, b));
-    const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
-    return hn::IfThenElse(is_nan, quiet_nan, ordered);
-  }
-}
-
-struct Min : AsIs {
-  template <class V>
-  static HWY_INLINE V of(V a, V b) {
-    return hn::Min(a, b);
-  }
-  template <class V>
-  static HWY_INLINE V of_equal(V a, V b) {
-    return hn::Or(a, b);
-  }
-  template <class V>
-  static HWY_INLINE V of_unequal(V a, V b) {
-    return hn::IfThenElse(hn::Lt(a, b), a, b);
-  }
+template <bool kLeast>
+struct Extreme : AsIs {
   template <class D, class V>
-  static HWY_INLINE V combine(D d, V a, V b) {
-    return min_or_max<Min>(d, a, b);
+  static HWY_INLINE V combine([[maybe_unused]] D d, V a, V b) {
+    if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) {
+      return kLeast ? hn::Min(a, b) : hn::Max(a, b);
+    } else {
+      const V quiet_nan = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN());
+      // Equal inputs have the same bits, or are zeros: the least one is -0 if there is one.
+      const V equal = kLeast ? hn::Or(a, b) : hn::And(a, b);
+      const V unequal = hn::IfThenElse(hn::Lt(a, b), kLeast ? a : b, kLeast ? b : a);
+      const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
+      return hn::IfThenElse(is_nan, quiet_nan, hn::IfThenElse(hn::Eq(a, b), equal, unequal));
+    }
   }
 };
-
-struct Max : AsIs {
-  template <class V>
-  static HWY_INLINE V of(V a, V b) {
-    return hn::Max(a, b);
-  }
-  template <class V>
-  static HWY_INLINE V of_equal(V a, V b) {
-    return hn::And(a, b);
-  }
-  template <class V>
-  static HWY_INLINE V of_unequal(V a, V b) {
-    return hn::IfThenElse(hn::Lt(a, b), b, a);
-  }
-  template <class D, class V>
-  static HWY_INLINE V combine(D d, V a, V b) {
-    return min_or_max<Max>(d, a, b);
-  }
-};
+using Min = Extreme<true>;
+using Max = Extreme<false>;
 
 template <class Lift>
 struct AndOp : Lift {
