@@ -83,48 +83,47 @@ bool World::reaches_all_by_shm(const Group& group) {
          });
 }
 
-// Every rank of a host computes the same model: cores are those of all its ranks (each may be bound
-// to one), fabrics by the slowest wire.
-Model World::model() const {
-  const bool one_host = local_ranks_.size() == static_cast<std::size_t>(endpoint_->size());
-  bool shm = one_host;
-  for (int r = 0; r < endpoint_->size(); ++r)
-    if (r != facts().rank && endpoint_->wire_of(r) != "shm") shm = false;
-  return model_of(shm ? "shm" : "tcp", static_cast<int>(local_ranks_.size()),
-                  endpoint_->host_cores());
+// The least that any member says. By messages, so it also tells everybody that all have cleared
+// what the channel's last owner left. What the vote itself costs by the model is no matter, but all
+// must use the same one: their own facts differ from host to host.
+Status World::agree(const Group& group, Terms& terms) {
+  Terms least{};
+  Collectives voters(*engine_, group, Selector(Model{}, {}));
+  RLX_TRY(voters.run({.coll = Coll::all_reduce,
+                      .dtype = Dtype::i32,
+                      .op = Op::min,
+                      .count = sizeof terms / sizeof(std::int32_t),
+                      .in = &terms,
+                      .out = &least},
+                     deadline()));
+  terms = least;
+  return {};
 }
 
 Result<Communicator*> World::add(Group group, int channel) {
-  // All members use shared memory or none does: a vote over messages, which also tells everybody
-  // that all have cleared what the channel's last owner left.
   std::vector<Area*> areas;
+  Terms terms{.areas = channel >= 0,
+              .shm = reaches_all_by_shm(group),
+              .cores = endpoint_->host_cores(),
+              .minus_local = -static_cast<std::int32_t>(local_ranks_.size())};
   if (group.size() > 1) {
-    bool mine = channel >= 0 && reaches_all_by_shm(group);
-    if (mine) {
+    if (terms.areas && terms.shm)
       for (const int r : group.world)
         areas.push_back(reinterpret_cast<Area*>(endpoint_->shm()->region(r, channel)));
-      mine = std::ranges::all_of(areas, [](const Area* area) { return area != nullptr; });
-      if (mine)
-        std::memset(static_cast<void*>(areas[static_cast<std::size_t>(group.rank)]), 0,
-                    offsetof(Area, slot));
-    }
-    std::int32_t vote = mine ? 1 : 0, all = 0;
-    Collectives voters(*engine_, group, Selector(model(), {}));
-    RLX_TRY(voters.run({.coll = Coll::all_reduce,
-                        .dtype = Dtype::i32,
-                        .op = Op::min,
-                        .count = 1,
-                        .in = &vote,
-                        .out = &all},
-                       deadline()));
-    if (all == 0) areas.clear(), channel = -1;
+    terms.areas = !areas.empty() && std::ranges::find(areas, nullptr) == areas.end();
+    if (terms.areas)
+      std::memset(static_cast<void*>(areas[static_cast<std::size_t>(group.rank)]), 0,
+                  offsetof(Area, slot));
+    RLX_TRY(agree(group, terms));
+    if (!terms.areas) areas.clear(), channel = -1;
   }
   if (group.size() == 1 || areas.empty()) channel = -1;
   group.areas = std::move(areas);
   if (channel >= 0) free_channels_ &= ~(std::uint64_t{1} << channel);
   endpoint_->set_group(group.context, group.world);
-  communicators_.push_back(std::make_unique<Communicator>(*engine_, std::move(group),
-                                                          Selector(model(), rules_), channel));
+  const Model model = model_of(terms.shm ? "shm" : "tcp", -terms.minus_local, terms.cores);
+  communicators_.push_back(
+      std::make_unique<Communicator>(*engine_, std::move(group), Selector(model, rules_), channel));
   return communicators_.back().get();
 }
 

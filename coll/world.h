@@ -56,12 +56,19 @@ class World {
 
  private:
   World() = default;
+  // What the members of a new communicator know that decides how they carry out its calls.
+  struct Terms {
+    std::int32_t areas;        // 1: the members' areas for its channel are mapped
+    std::int32_t shm;          // 1: shared memory reaches all members
+    std::int32_t cores;        // that this host's ranks may use (each may be bound to one)
+    std::int32_t minus_local;  // minus the number of ranks on this host
+  };
+  Status agree(const Group& group, Terms& terms);
   // Gives `group` (whose context is set) its communicator; collective over the group. `channel` -1:
   // no shared memory.
   Result<Communicator*> add(Group group, int channel);
   bool reaches_all_by_shm(const Group& group);
   void find_local_ranks();
-  Model model() const;
 
   std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<Endpoint> endpoint_;
