@@ -13,31 +13,39 @@
 
 namespace rlx::launcher {
 
+inline constexpr int kMaxSlots = 1 << 16;  // of one host that somebody may write
+
 // One host as it was named; nothing of it is resolved.
 struct HostEntry {
-  std::string name;    // without user, port and slots
-  std::string user;    // for ssh; "": the usual one
-  int port = 0;        // for ssh; 0: the usual one
-  int slots = 0;       // 0: nobody said, its cores count
-  int max_slots = 0;   // hard cap, 0: none
-  std::string source;  // who said the slots (the host, if nobody did): "--host", "hosts.txt:3"
+  std::string name;            // without user, port and slots
+  std::string user;            // for ssh; "": the usual one
+  int port = 0;                // for ssh; 0: the usual one
+  int slots = 0;               // 0: nobody said, its cores count
+  int max_slots = 0;           // hard cap, 0: none
+  bool at_most_cores = false;  // the slots count hardware threads: no more than there are cores
+  bool here = false;           // it is this machine
+  std::string source;          // who said the slots, or the host if nobody did: "hosts.txt:3"
 };
 
-// Who gave the hosts, and so how daemons are best started there.
-enum class Manager { kNone, kSlurm, kPbs, kLsf, kSge, kFlux };
-std::string_view name_of(Manager manager);
-
 struct Allocation {
-  Manager manager = Manager::kNone;
-  std::string source;            // "this host", "--host", "host file x", "Slurm job 17"
-  std::vector<HostEntry> hosts;  // each once, in the order they were named
-  // For each app the hosts it may use, as indexes; empty: all.
+  Manager manager = Manager::kNone;  // how daemons are best started
+  std::string source;                // "this host", "--host", "hosts.txt", "Slurm job 17"
+  bool named = false;                // somebody named hosts: slots are a promise
+  std::vector<HostEntry> hosts;      // each once, in the order they were named
+  // Indexes of hosts as they were named, repeats kept: for --map-by seq.
+  std::vector<std::uint32_t> mentions;
+  // The same for the hosts each app may use; empty: all.
   std::vector<std::vector<std::uint32_t>> of_app;
-  std::vector<std::string> notes;  // worth telling with -v: what was chosen and why
+  std::vector<std::string> notes;  // for -v: what was chosen and why
 };
 
 // This host alone where nothing is said. `hostname` is this host's own.
 Result<Allocation> read_allocation(const CommandLine& line, const Environment& environment,
                                    const std::string& hostname);
+
+// Allocation::of_app for other apps within hosts that are running already, as for ranks that spawn.
+Result<std::vector<std::vector<std::uint32_t>>> hosts_of_apps(const std::vector<AppLine>& apps,
+                                                              const Allocation& allocation,
+                                                              const std::string& hostname);
 
 }  // namespace rlx::launcher

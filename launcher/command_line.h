@@ -26,9 +26,14 @@ struct AppLine {
   std::vector<std::string> argv;
   std::string wdir;   // "": where rlxrun was started
   std::string hosts;  // as typed, by comma
+  std::vector<std::string> host_files;
   std::vector<EnvironmentEdit> environment;
   bool pmi1 = false;
 };
+
+// Resource managers, in the order in which they are asked.
+enum class Manager { kNone, kSlurm, kPbs, kLsf, kSge, kFlux };
+std::string_view name_of(Manager manager);
 
 enum class MapBy { kSlot, kNode, kObject, kPerObject };
 enum class RankBy { kSlot, kFill };
@@ -74,7 +79,8 @@ struct CommandLine {
   MapOptions map;
   OutputOptions output;
   EndOptions end;
-  int stdin_to = 0;  // rank, kStdinAll or kStdinNone
+  int stdin_to = 0;                // rank, kStdinAll or kStdinNone
+  std::optional<Manager> manager;  // of --rm; kNone: take no notice of any
   std::string topology_file;
   bool report_bindings = false;
   bool dry_run = false;

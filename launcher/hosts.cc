@@ -12,38 +12,73 @@
 #include <algorithm>
 #include <memory>
 
+#include "launcher/host_ranges.h"
 #include "launcher/option_values.h"
 
 namespace rlx::launcher {
 namespace {
 
-Result<HostEntry> read_host(std::string_view word) {
+// What may stand in a name that goes to ssh or a shell: never an option, never a metacharacter.
+bool is_plain(std::string_view name) {
+  constexpr std::string_view kMore = "._-:%[],";
+  return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           static_cast<unsigned char>(c) >= 0x80 || kMore.find(c) != std::string_view::npos;
+  });
+}
+
+// The colon before the slots, outside of brackets; the end if there is none.
+std::size_t find_slots(std::string_view word) {
+  const auto colon = word.rfind(':');
+  const auto bracket = word.rfind(']');
+  const bool inside = bracket != std::string_view::npos && colon < bracket;
+  return colon == std::string_view::npos || inside ? word.size() : colon;
+}
+
+// "[fe80::1]:4" or "fe80::1"; a bracket around digits, '-' and ',' is a range instead.
+bool is_ipv6(std::string_view word) {
+  const auto inside = word.substr(0, word.find(']'));
+  return word.starts_with('[') ? inside.find(':') != std::string_view::npos
+                               : std::count(inside.begin(), inside.end(), ':') > 1;
+}
+
+Status read_host(std::string_view word, std::vector<HostEntry>& hosts) {
   HostEntry host;
   const std::string typed(word);
   host.source = "--host";
   if (const auto at = word.find('@'); at != std::string_view::npos) {
     host.user = word.substr(0, at);
     word.remove_prefix(at + 1);
+    if (!is_plain(host.user))
+      return fail(Code::kInvalid, fmt::format("host '{}': this is no user's name", typed));
   }
-  std::string_view slots;
-  if (word.starts_with('[') && word.find(']') != std::string_view::npos) {  // IPv6
-    const auto end = word.find(']');
-    host.name = word.substr(1, end - 1);
-    slots = word.substr(end + 1);
-  } else if (std::count(word.begin(), word.end(), ':') > 1) {  // IPv6 without brackets
-    host.name = word;
+  std::vector<std::string> names;
+  std::size_t end = find_slots(word);
+  if (is_ipv6(word)) {
+    const bool bare = !word.starts_with('[');
+    if (bare) end = word.size();
+    if (!bare && word.find(']') + 1 != end)
+      return fail(Code::kInvalid,
+                  fmt::format("host '{}': want [ADDRESS] or [ADDRESS]:SLOTS", typed));
+    names.emplace_back(bare ? word : word.substr(1, end - 2));
   } else {
-    const auto colon = std::min(word.find(':'), word.size());
-    host.name = word.substr(0, colon);
-    slots = word.substr(colon);
+    RLX_TRY_ASSIGN(names, expand_host_word(word.substr(0, end)));
   }
-  if (host.name.empty()) return fail(Code::kInvalid, fmt::format("host '{}' has no name", typed));
-  if (slots.empty()) return host;
-  const auto count = slots.starts_with(':') ? read_count(slots.substr(1), 1)
-                                            : Result<int>(fail(Code::kInvalid, ""));
-  if (!count) return fail(Code::kInvalid, fmt::format("host '{}': want NAME or NAME:SLOTS", typed));
-  host.slots = *count;
-  return host;
+  if (!is_plain(names.front()))
+    return fail(Code::kInvalid, fmt::format("host '{}': this is no host's name", typed));
+  if (end < word.size()) {
+    const auto count = read_count(word.substr(end + 1), 1);
+    if (!count || *count > kMaxSlots)
+      return fail(Code::kInvalid, fmt::format("host '{}': want NAME or NAME:SLOTS", typed));
+    host.slots = *count;
+  }
+  if (hosts.size() + names.size() > kMaxHosts)
+    return fail(Code::kInvalid, fmt::format("more than {} hosts", kMaxHosts));
+  for (auto& name : names) {
+    hosts.push_back(host);
+    hosts.back().name = std::move(name);
+  }
+  return {};
 }
 
 bool is_own_address(const std::string& name) {
@@ -70,13 +105,8 @@ bool is_own_address(const std::string& name) {
 
 Result<std::vector<HostEntry>> read_host_list(std::string_view list) {
   std::vector<HostEntry> hosts;
-  while (true) {
-    const auto comma = list.find(',');
-    RLX_TRY_ASSIGN(auto host, read_host(list.substr(0, comma)));
-    hosts.push_back(std::move(host));
-    if (comma == std::string_view::npos) return hosts;
-    list.remove_prefix(comma + 1);
-  }
+  for (const auto word : split_host_words(list)) RLX_TRY(read_host(word, hosts));
+  return hosts;
 }
 
 std::string own_hostname() {
@@ -85,12 +115,13 @@ std::string own_hostname() {
   return name[0] ? name : "localhost";
 }
 
+bool is_short_for(std::string_view a, std::string_view b) {
+  return b.size() > a.size() && b.starts_with(a) && b[a.size()] == '.';
+}
+
 bool is_this_host(std::string_view name, std::string_view hostname) {
   if (name == "localhost" || name == hostname || name.starts_with("127.") || name == "::1")
     return true;
-  const auto is_short_for = [](std::string_view a, std::string_view b) {
-    return b.size() > a.size() && b.starts_with(a) && b[a.size()] == '.';
-  };
   return is_short_for(name, hostname) || is_short_for(hostname, name) ||
          is_own_address(std::string(name));
 }

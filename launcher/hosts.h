@@ -10,11 +10,14 @@
 
 namespace rlx::launcher {
 
-// "name", "user@name", "name:4", "[::1]:4"; several by comma.
+// "name", "user@name", "name:4", "n[01-04]:4", "[::1]:4"; several by comma. Repeats are kept. Names
+// hold nothing that ssh or a shell would take for more than a name.
 Result<std::vector<HostEntry>> read_host_list(std::string_view list);
 
 // gethostname as it is: never resolved, never shortened.
 std::string own_hostname();
+// Whether `b` is `a` with a domain.
+bool is_short_for(std::string_view a, std::string_view b);
 // Whether `name` is this machine, by name or by one of its addresses. Asks no name server.
 bool is_this_host(std::string_view name, std::string_view hostname);
 

@@ -17,8 +17,9 @@ struct Host {
   std::string name;
   int slots = 1;
   std::string slots_source;     // "2 cores", "--host", for messages
-  bool slots_promised = false;  // somebody wrote the number: more ranks need --oversubscribe
+  bool slots_promised = false;  // somebody named the host: more ranks need --oversubscribe
   Topology topology;
+  int max_slots = 0;  // not even --oversubscribe starts more ranks; 0: no such cap
 };
 
 struct Place {

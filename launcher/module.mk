@@ -4,7 +4,9 @@ liblauncher_la_SOURCES = \
   launcher/command_line.h launcher/command_line.cc launcher/option_table.h launcher/option_table.cc \
   launcher/option_values.h launcher/option_values.cc launcher/help.h launcher/help.cc \
   launcher/hosts.h launcher/hosts.cc launcher/allocation.h launcher/allocation.cc \
-  launcher/node_facts.h launcher/node_facts.cc launcher/map.h launcher/map.cc launcher/plan.h launcher/plan.cc \
+  launcher/host_ranges.h launcher/host_ranges.cc launcher/host_file.h launcher/host_file.cc \
+  launcher/resource_manager.h launcher/resource_manager.cc \
+  launcher/host_table.h launcher/host_table.cc launcher/node_facts.h launcher/node_facts.cc launcher/map.h launcher/map.cc launcher/plan.h launcher/plan.cc \
   launcher/environment.h launcher/environment.cc launcher/lines.h launcher/lines.cc \
   launcher/terminal.h launcher/terminal.cc launcher/writer.h launcher/writer.cc \
   launcher/output.h launcher/output.cc launcher/stdin_source.h launcher/stdin_source.cc \

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "launcher/hosts.h"
 
@@ -16,6 +18,13 @@ constexpr std::size_t kMaxXml = 64 << 20, kMaxText = 64 << 10, kMaxVisible = 64;
 constexpr std::string_view kVisible[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                          "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
                                          "GPU_DEVICE_ORDINAL"};
+
+// Where the number comes from that counts when nobody wrote one.
+std::string cores_text(const Topology& topology) {
+  return topology.quota() > 0 && topology.quota() < topology.core_count()
+             ? fmt::format("a control group allows {:g} of its cpus", topology.quota())
+             : fmt::format("its cores we may use: cpus {}", topology.allowed().text());
+}
 
 }  // namespace
 
@@ -105,13 +114,10 @@ Result<std::vector<Host>> hosts_of(const Allocation& allocation, std::span<const
     const HostEntry& entry = allocation.hosts[i];
     RLX_TRY_ASSIGN(auto topology, topologies.of(facts[i]));
     const int cores = topology.slots();
-    Host host{entry.name, entry.slots > 0 ? entry.slots : cores, "", entry.slots > 0, topology};
-    host.slots_source =
-        host.slots_promised && host.slots != cores ? fmt::format("as {} says", entry.source)
-        : topology.quota() > 0 && topology.quota() < topology.core_count()
-            ? fmt::format("a control group allows {:g} of its cpus", topology.quota())
-            : fmt::format("its cores we may use: cpus {}", topology.allowed().text());
-    hosts.push_back(std::move(host));
+    const int said = entry.at_most_cores ? std::min(entry.slots, cores) : entry.slots;
+    hosts.push_back({entry.name, said > 0 ? said : cores,
+                     said > 0 ? entry.source : cores_text(topology), allocation.named, topology,
+                     entry.max_slots});
   }
   return hosts;
 }

@@ -50,11 +50,9 @@ Status add_pair(CommandLine&, AppLine& app, Words w) {
   return {};
 }
 
-Status refuse_host_file(CommandLine&, AppLine&, Words w) {
-  return fail(
-      Code::kUnsupported,
-      fmt::format("host file '{}': this build starts ranks on one host, without a host file",
-                  w[0]));
+Status add_host_file(CommandLine&, AppLine& app, Words w) {
+  app.host_files.push_back(w[0]);
+  return {};
 }
 
 Status per_node(CommandLine& line, AppLine&, Words w) {
@@ -70,9 +68,21 @@ constexpr Option kOptions[] = {
     {"--wdir", "-wdir -wd --wd -dir --chdir", "DIR", Group::kRun, true,
      "directory to start the program in", read_app<text, &AppLine::wdir>},
     {"--host", "-host -H -hosts --hosts", "LIST", Group::kRun, true,
-     "hosts by comma, with slots behind a colon (localhost:4); this build starts ranks on this "
-     "host only",
+     "hosts by comma, with slots behind a colon: a:4,user@b,n[01-16]:2; a host without slots gets "
+     "one for each core; inside a resource manager's job, those of its hosts to use",
      add_hosts},
+    {"--hostfile", "-hostfile --machinefile -machinefile --machine-file -f", "FILE", Group::kRun,
+     true,
+     "hosts from a file: lines 'host slots=4 max_slots=8 user=me port=22' or 'host:4', or a JSON "
+     "array [{\"ssh\": \"host\"}] (also RLX_HOSTFILE)",
+     add_host_file},
+    {"--rm", "-rmk", "WHO", Group::kRun, false,
+     "take the hosts of this resource manager only: slurm, pbs, lsf, sge, flux, or none; without "
+     "it, of the first whose job this is",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       RLX_TRY_ASSIGN(line.manager, read_manager(w[0]));
+       return {};
+     }},
     {"--nproc-per-node", "-ppn --ppn -perhost -npernode --npernode --nproc_per_node", "N",
      Group::kRun, false, "ranks on each host", per_node},
     {"--oversubscribe", "-oversubscribe --overcommit", "", Group::kRun, false,
@@ -182,15 +192,13 @@ constexpr Option kOptions[] = {
     {"--bind-to-none", "-bind-to-none", "", Group::kForeign, false, "",
      set<BindTo::kNone, &CommandLine::map, &MapOptions::bind>},
     {"-genv", "--genv -env", "NAME VALUE", Group::kForeign, true, "", add_pair},
-    {"--hostfile", "-hostfile --machinefile -machinefile -f", "FILE", Group::kForeign, true, "",
-     refuse_host_file},
     {"--allow-run-as-root", "-allow-run-as-root", "", Group::kForeign, false, "", ignore},
     {"--nooversubscribe", "-nooversubscribe -genvall -envall --report-state-on-timeout", "",
      Group::kForeign, true, "", ignore},
     {"--mca", "-mca --omca --prtemca --pmixmca --gmca -gmca", "KEY VALUE", Group::kForeign, true,
      "ignored", ignore},
     {"-iface",
-     "-launcher -launcher-exec -rmk -bootstrap -ifhn -genvlist -envlist --prefix -prefix --tune "
+     "-launcher -launcher-exec -bootstrap -ifhn -genvlist -envlist --prefix -prefix --tune "
      "-am --personality",
      "VALUE", Group::kForeign, true, "ignored", ignore},
     {"--use-hwthread-cpus",

@@ -126,6 +126,18 @@ Status read_map_by(std::string_view word, MapOptions& map) {
   return {};
 }
 
+std::string_view name_of(Manager manager) {
+  constexpr std::string_view kNames[] = {"none", "slurm", "pbs", "lsf", "sge", "flux"};
+  return kNames[static_cast<std::size_t>(manager)];
+}
+
+Result<Manager> read_manager(std::string_view word) {
+  for (const Manager manager : {Manager::kNone, Manager::kSlurm, Manager::kPbs, Manager::kLsf,
+                                Manager::kSge, Manager::kFlux})
+    if (name_of(manager) == word) return manager;
+  return wrong(word, "a resource manager (none, slurm, pbs, lsf, sge, flux)");
+}
+
 Result<Tag> read_tag(std::string_view word) {
   if (word == "rank") return Tag::kRank;
   if (word == "host") return Tag::kHost;

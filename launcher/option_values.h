@@ -18,6 +18,7 @@ Result<BindTo> read_bind_to(std::string_view word);
 std::string_view name_of(BindTo bind);
 // "slot", "numa", "ppr:2:package", each with ":pe=N" and the modifiers of other launchers.
 Status read_map_by(std::string_view word, MapOptions& map);
+Result<Manager> read_manager(std::string_view word);
 Result<Tag> read_tag(std::string_view word);
 Result<int> read_stdin(std::string_view word);
 // "NAME", "NAME=value", "PATTERN*", "^PATTERN".

@@ -106,7 +106,7 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"--cpu-list 3-1 ./a", "0-3,8"},
                {"--oversubscribe=yes ./a", "takes no value"},
                {"-x =1 ./a", "NAME=value"},
-               {"--hostfile hosts ./a", "one host"},
+               {"--rm pbspro ./a", "slurm, pbs, lsf"},
                {"./a : --timeout 3 ./b", "before the first program"},
                {"./a :", "beside ':'"},
                {": ./a", "beside ':'"}};
@@ -147,15 +147,6 @@ Test(hosts, know_this_machine_by_all_its_names) {
   cr_expect(is_this_host("box", "box.example.org"));
   for (const char* name : {"boxer", "other", "example.org", "10.255.255.254"})
     cr_expect(!is_this_host(name, "box"), "%s", name);
-  const auto list = read_host_list("a:4,user@b,[::1]:2,fe80::1");
-  cr_assert(list.has_value());
-  cr_expect_eq((*list)[0].slots, 4);
-  expect_same((*list)[1].name, "b");
-  expect_same((*list)[2].name, "::1");
-  cr_expect_eq((*list)[2].slots, 2);
-  expect_same((*list)[3].name, "fe80::1");
-  for (const char* wrong : {"a:x", "a:", ":3", "a,,b", "[::1]x"})
-    cr_expect(!read_host_list(wrong), "%s", wrong);
 }
 
 Test(environment, is_edited_by_name_and_pattern) {

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/host_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "launcher/host_ranges.h"
+#include "launcher/hosts.h"
+#include "launcher/option_values.h"
+
+namespace rlx::launcher {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kWanted =
+    "want 'HOST [slots=N] [max_slots=N] [user=NAME] [port=N]' or 'HOST:N'";
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  constexpr std::string_view kBlank = " \t\r\f\v";
+  line = line.substr(0, line.find('#'));
+  std::vector<std::string_view> words;
+  while (true) {
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    if (line.empty()) return words;
+    const auto end = std::min(line.find_first_of(kBlank), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+}
+
+// One "key=value" of a line.
+Status read_setting(std::string_view word, HostEntry& host) {
+  const auto equals = word.find('=');
+  const auto key = word.substr(0, equals);
+  const auto value = equals == std::string_view::npos ? "" : word.substr(equals + 1);
+  const auto number = [&](int most, int& out) -> Status {
+    RLX_TRY_ASSIGN(out, read_count(value, 1));
+    return out <= most ? Status()
+                       : fail(Code::kInvalid, fmt::format("'{}' is more than {}", value, most));
+  };
+  if (key == "slots") return number(kMaxSlots, host.slots);
+  if (key == "max_slots" || key == "max-slots") return number(kMaxSlots, host.max_slots);
+  if (key == "port") return number(65535, host.port);
+  if (key == "user" && !value.empty()) {
+    host.user = value;
+    return {};
+  }
+  return fail(Code::kInvalid, fmt::format("'{}': {}", word, kWanted));
+}
+
+Status read_line(std::string_view line, std::vector<HostEntry>& hosts, const std::string& place) {
+  const auto words = words_of(line);
+  if (words.empty()) return {};
+  RLX_TRY_ASSIGN(auto named, read_host_list(words[0]));
+  if (split_host_words(words[0]).size() > 1)
+    return fail(Code::kInvalid, fmt::format("'{}': one host a line", words[0]));
+  for (auto& host : named) {
+    for (std::size_t i = 1; i < words.size(); ++i) RLX_TRY(read_setting(words[i], host));
+    if (host.max_slots > 0 && host.slots > host.max_slots)
+      return fail(Code::kInvalid,
+                  fmt::format("slots={} is more than max_slots={}", host.slots, host.max_slots));
+    host.source = place;
+    hosts.push_back(std::move(host));
+  }
+  if (hosts.size() > kMaxHosts)
+    return fail(Code::kInvalid, fmt::format("more than {} hosts", kMaxHosts));
+  return {};
+}
+
+// One object of MLX's array: "ssh" is how to reach it. An entry is a rank, so that a host with two
+// of them is there twice.
+Status read_object(const json& object, HostEntry& host) {
+  constexpr const char* kWantedObject = R"(want {"ssh": "HOST", "ips": [...]})";
+  const auto text = [&](const char* key) -> std::string {
+    const auto found = object.find(key);
+    if (found == object.end()) return "";
+    const json& value = found->is_array() && !found->empty() ? found->front() : *found;
+    return value.is_string() ? value.get<std::string>() : "";
+  };
+  if (!object.is_object()) return fail(Code::kInvalid, kWantedObject);
+  const std::string name = text("ssh").empty() ? text("ips") : text("ssh");
+  if (name.empty()) return fail(Code::kInvalid, kWantedObject);
+  const auto at = name.find('@');
+  if (at != std::string::npos) host.user = name.substr(0, at);
+  host.name = at == std::string::npos ? name : name.substr(at + 1);
+  host.slots = 1;
+  if (const auto slots = object.find("slots"); slots != object.end()) {
+    if (!slots->is_number_unsigned() || slots->get<std::uint64_t>() < 1 ||
+        slots->get<std::uint64_t>() > kMaxSlots)
+      return fail(Code::kInvalid, fmt::format("slots: want a number from 1 to {}", kMaxSlots));
+    host.slots = slots->get<int>();
+  }
+  return host.name.empty() ? fail(Code::kInvalid, kWantedObject) : Status();
+}
+
+Result<std::vector<HostEntry>> parse_json(std::string_view text, const std::string& name) {
+  json document;
+  try {
+    document = json::parse(text);
+  } catch (const json::parse_error& error) {
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+    return fail(Code::kInvalid, fmt::format("{}:{}: this is not JSON", name,
+                                            1 + std::count(text.begin(), end, '\n')));
+  }
+  std::vector<HostEntry> hosts;
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    HostEntry host;
+    host.source = fmt::format("{}[{}]", name, i);
+    if (auto status = read_object(document[i], host); !status)
+      return fail(Code::kInvalid, fmt::format("{}: {}", host.source, status.error().text));
+    hosts.push_back(std::move(host));
+    if (hosts.size() > kMaxHosts)
+      return fail(Code::kInvalid, fmt::format("{}: more than {} hosts", name, kMaxHosts));
+  }
+  return hosts;
+}
+
+}  // namespace
+
+Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std::string& name) {
+  std::vector<HostEntry> hosts;
+  const auto first = text.find_first_not_of(" \t\r\n");
+  // A bracket also begins an IPv6 address and a range of names that are numbers.
+  const auto second =
+      first == std::string_view::npos ? first : text.find_first_not_of(" \t\r\n", first + 1);
+  if (first != std::string_view::npos && text[first] == '[' &&
+      (second == std::string_view::npos || text[second] == '{' || text[second] == ']')) {
+    RLX_TRY_ASSIGN(hosts, parse_json(text, name));
+  } else {
+    std::size_t number = 0;
+    for (std::string_view rest = text; !rest.empty();) {
+      const auto end = std::min(rest.find('\n'), rest.size());
+      const std::string place = fmt::format("{}:{}", name, ++number);
+      if (auto status = read_line(rest.substr(0, end), hosts, place); !status)
+        return fail(Code::kInvalid, fmt::format("{}: {}", place, status.error().text));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  if (hosts.empty())
+    return fail(Code::kInvalid, fmt::format("{}: this file names no host; {}", name, kWanted));
+  return hosts;
+}
+
+Result<std::string> read_text_file(const std::string& path) {
+  constexpr std::size_t kMost = 16 << 20;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMost + 1, '\0');
+  if (!file.is_open()) return fail_errno(fmt::format("cannot open {}", path));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return fail_errno(fmt::format("cannot read {}", path));
+  if (file.gcount() > static_cast<std::streamsize>(kMost))
+    return fail(Code::kInvalid, fmt::format("{} is larger than {} bytes", path, kMost));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+Result<std::vector<HostEntry>> read_host_file(const std::string& path) {
+  RLX_TRY_ASSIGN(const auto text, read_text_file(path));
+  return parse_host_file(text, path);
+}
+
+}  // namespace rlx::launcher

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Source: the manuals of salloc and sbatch (Slurm 22.05), qsub (PBS Professional, Grid Engine),
+// bsub (LSF).
+#include "launcher/resource_manager.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "launcher/host_file.h"
+#include "launcher/host_ranges.h"
+#include "launcher/hosts.h"
+#include "launcher/option_values.h"
+
+namespace rlx::launcher {
+namespace {
+
+using Found = Result<std::optional<ManagedHosts>>;
+
+struct Question {
+  const Environment& environment;
+  const std::string& hostname;
+  bool hosts_are_named, is_forced;
+  std::vector<std::string>& notes;
+
+  // The first of these variables that is set and not empty, "" if none is.
+  std::string value(std::initializer_list<std::string_view> names) const {
+    for (const auto name : names)
+      if (auto found = environment.get(name); found && !found->empty()) return *found;
+    return "";
+  }
+};
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+HostEntry host_of(std::string name, int slots, std::string source) {
+  HostEntry host;
+  host.name = std::move(name);
+  host.slots = slots;
+  host.source = std::move(source);
+  return host;
+}
+
+bool is_in_path(const Question& ask, const std::string& program) {
+  std::istringstream path(ask.value({"PATH"}));
+  for (std::string directory; std::getline(path, directory, ':');)
+    if (access((directory + "/" + program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+// --- Slurm ---
+
+struct SlurmSlots {
+  std::vector<int> counts;  // one a node; empty: not known
+  std::string source;
+  bool at_most_cores = false;
+};
+
+// Without -n and --ntasks-per-node Slurm counts one task a node, though whole nodes may be ours:
+// then cpus count. They also do inside a step of fewer nodes, whose tasks are not the job's.
+SlurmSlots slurm_slots(const Question& ask, std::size_t n_nodes) {
+  const auto counts = [&](const char* name) {
+    auto read = read_slurm_counts(ask.value({name}));
+    return read && read->size() == n_nodes ? *read : std::vector<int>();
+  };
+  SlurmSlots slots;
+  if (!ask.value({"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"}).empty()) {
+    slots.counts = counts("SLURM_TASKS_PER_NODE");
+    slots.source = "SLURM_TASKS_PER_NODE=" + ask.value({"SLURM_TASKS_PER_NODE"});
+  }
+  if (!slots.counts.empty()) return slots;
+  slots.counts = counts("SLURM_JOB_CPUS_PER_NODE");
+  slots.at_most_cores = true;
+  slots.source = "SLURM_JOB_CPUS_PER_NODE=" + ask.value({"SLURM_JOB_CPUS_PER_NODE"});
+  const auto per_task = read_count(ask.value({"SLURM_CPUS_PER_TASK"}), 1);
+  if (!per_task) return slots;
+  slots.source += fmt::format(", SLURM_CPUS_PER_TASK={}", *per_task);
+  for (int& count : slots.counts) count = std::max(1, count / *per_task);
+  return slots;
+}
+
+Found ask_slurm(const Question& ask) {
+  const std::string id = ask.value({"SLURM_JOB_ID", "SLURM_JOBID"});
+  const std::string list = ask.value({"SLURM_JOB_NODELIST", "SLURM_NODELIST"});
+  const std::string groups = ask.value({"SLURM_HET_SIZE", "SLURM_PACK_SIZE"});
+  if (id.empty() || (list.empty() && groups.empty())) return std::nullopt;
+  if (!groups.empty())
+    return fail(Code::kUnsupported,
+                fmt::format("Slurm job {} is heterogeneous ({} groups), which rlxrun does not "
+                            "support; use srun --het-group, or --rm none with --host",
+                            id, groups));
+  RLX_TRY_ASSIGN(const auto names, expand_host_list(list));
+  const std::string own_node = ask.value({"SLURMD_NODENAME"});
+  const auto is_here = [&](const std::string& name) {
+    return own_node.empty() ? is_this_host(name, ask.hostname) : name == own_node;
+  };
+  if (!ask.is_forced && std::none_of(names.begin(), names.end(), is_here) &&
+      !is_in_path(ask, "srun")) {
+    ask.notes.push_back(fmt::format(
+        "the variables of Slurm job {} are not used: this host, {}, is not in its {} and there is "
+        "no srun here",
+        id, ask.hostname, list));
+    return std::nullopt;
+  }
+  const SlurmSlots slots = slurm_slots(ask, names.size());
+  ManagedHosts found{Manager::kSlurm, "Slurm job " + id, "SLURM_JOB_NODELIST=" + list, {}};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    auto& host = found.hosts.emplace_back(slots.counts.empty()
+                                              ? host_of(names[i], 0, found.job)
+                                              : host_of(names[i], slots.counts[i], slots.source));
+    host.at_most_cores = slots.at_most_cores && !slots.counts.empty();
+    host.here = is_here(names[i]);
+  }
+  return found;
+}
+
+// --- PBS, LSF, Grid Engine: a file with a line for each slot, or names with numbers ---
+
+tl::unexpected<Error> wrong(const std::string& variable, const std::string& what) {
+  return fail(Code::kInvalid,
+              fmt::format("{}: {}; --rm none takes no notice of it", variable, what));
+}
+
+// One host name a line, repeated for each slot.
+Result<std::vector<HostEntry>> read_slot_lines(const std::string& path,
+                                               const std::string& variable) {
+  const auto text = read_text_file(path);
+  if (!text) return wrong(variable, text.error().text);
+  std::vector<HostEntry> hosts;
+  for (const auto& name : words_of(*text)) hosts.push_back(host_of(name, 1, variable));
+  if (hosts.empty()) return wrong(variable, path + " names no host");
+  if (hosts.size() > kMaxHosts * std::size_t{64}) return wrong(variable, path + " is too long");
+  return hosts;
+}
+
+Found ask_pbs(const Question& ask) {
+  const std::string path = ask.value({"PBS_NODEFILE"});
+  if (path.empty()) return std::nullopt;
+  ManagedHosts found{
+      Manager::kPbs, "PBS job " + ask.value({"PBS_JOBID"}), "PBS_NODEFILE=" + path, {}};
+  RLX_TRY_ASSIGN(found.hosts, read_slot_lines(path, "PBS_NODEFILE"));
+  return found;
+}
+
+Found ask_lsf(const Question& ask) {
+  const std::string list = ask.value({"LSB_MCPU_HOSTS"});
+  const std::string path = ask.value({"LSB_DJOB_HOSTFILE"});
+  if (list.empty() && path.empty()) return std::nullopt;
+  ManagedHosts found{Manager::kLsf, "LSF job " + ask.value({"LSB_JOBID"}), "", {}};
+  if (list.empty()) {
+    found.how = "LSB_DJOB_HOSTFILE=" + path;
+    RLX_TRY_ASSIGN(found.hosts, read_slot_lines(path, "LSB_DJOB_HOSTFILE"));
+    return found;
+  }
+  found.how = "LSB_MCPU_HOSTS=" + list;
+  const auto words = words_of(list);
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    const auto count = i + 1 < words.size() ? read_count(words[i + 1], 1) : Result<int>(0);
+    if (!count || *count < 1 || *count > kMaxSlots)
+      return wrong("LSB_MCPU_HOSTS", fmt::format("'{}' is not 'HOST SLOTS ...'", list));
+    found.hosts.push_back(host_of(words[i], *count, "LSB_MCPU_HOSTS"));
+  }
+  if (found.hosts.empty()) return wrong("LSB_MCPU_HOSTS", "names no host");
+  return found;
+}
+
+Found ask_sge(const Question& ask) {
+  const std::string path = ask.value({"PE_HOSTFILE"});
+  if (path.empty()) return std::nullopt;
+  const auto text = read_text_file(path);
+  if (!text) return wrong("PE_HOSTFILE", text.error().text);
+  ManagedHosts found{
+      Manager::kSge, "Grid Engine job " + ask.value({"JOB_ID"}), "PE_HOSTFILE=" + path, {}};
+  std::istringstream lines(*text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const auto words = words_of(line);
+    if (words.empty()) continue;
+    const auto count = words.size() > 1 ? read_count(words[1], 1) : Result<int>(0);
+    if (!count || *count < 1 || *count > kMaxSlots)
+      return wrong("PE_HOSTFILE",
+                   fmt::format("{}:{}: '{}' is not 'HOST SLOTS QUEUE CPUS'", path, number, line));
+    found.hosts.push_back(host_of(words[0], *count, fmt::format("{}:{}", path, number)));
+  }
+  if (found.hosts.empty()) return wrong("PE_HOSTFILE", path + " names no host");
+  return found;
+}
+
+Found ask_flux(const Question& ask) {
+  if (ask.value({"FLUX_URI"}).empty()) return std::nullopt;
+  if (!ask.hosts_are_named)
+    return fail(Code::kUnsupported,
+                "inside Flux (FLUX_URI is set), whose hosts rlxrun cannot read by itself; use "
+                "--host \"$(flux getattr hostlist)\", or --rm none for this host alone");
+  ask.notes.emplace_back("inside Flux, which is not asked for its hosts: they are named");
+  return std::nullopt;
+}
+
+struct Reader {
+  Manager manager;
+  Found (*ask)(const Question&);
+  const char* sign;  // what shows that the manager is there
+};
+constexpr Reader kReaders[] = {{Manager::kSlurm, ask_slurm, "SLURM_JOB_ID and SLURM_JOB_NODELIST"},
+                               {Manager::kPbs, ask_pbs, "PBS_NODEFILE"},
+                               {Manager::kLsf, ask_lsf, "LSB_MCPU_HOSTS or LSB_DJOB_HOSTFILE"},
+                               {Manager::kSge, ask_sge, "PE_HOSTFILE"},
+                               {Manager::kFlux, ask_flux, "FLUX_URI"}};
+
+}  // namespace
+
+Result<std::vector<int>> read_slurm_counts(std::string_view text) {
+  std::vector<int> counts;
+  while (true) {
+    const auto comma = std::min(text.find(','), text.size());
+    auto part = text.substr(0, comma);
+    int times = 1;
+    if (const auto open = part.find("(x"); open != std::string_view::npos && part.ends_with(')')) {
+      RLX_TRY_ASSIGN(times, read_count(part.substr(open + 2, part.size() - open - 3), 1));
+      part = part.substr(0, open);
+    }
+    RLX_TRY_ASSIGN(const int count, read_count(part, 1));
+    if (count > kMaxSlots || counts.size() + static_cast<std::size_t>(times) > kMaxHosts)
+      return fail(Code::kInvalid, fmt::format("'{}' is too much", part));
+    counts.insert(counts.end(), static_cast<std::size_t>(times), count);
+    if (comma == text.size()) return counts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Result<std::optional<ManagedHosts>> hosts_of_manager(std::optional<Manager> wanted,
+                                                     const Environment& environment,
+                                                     const std::string& hostname,
+                                                     bool hosts_are_named,
+                                                     std::vector<std::string>& notes) {
+  const Question ask{environment, hostname, hosts_are_named, wanted.has_value(), notes};
+  for (const auto& reader : kReaders) {
+    if (wanted && *wanted != reader.manager) continue;
+    RLX_TRY_ASSIGN(auto found, reader.ask(ask));
+    if (found) return found;
+    if (wanted && !(*wanted == Manager::kFlux && hosts_are_named))
+      return fail(Code::kInvalid, fmt::format("--rm {}: there is no such job here ({} not set)",
+                                              name_of(*wanted), reader.sign));
+  }
+  return std::nullopt;
+}
+
+}  // namespace rlx::launcher
