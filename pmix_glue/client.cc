@@ -66,6 +66,8 @@ std::string cause_of(pmix_status_t event, std::optional<int64_t> exit_code) {
       return "could not be started";
     case PMIX_ERR_PROC_TERM_WO_SYNC:
       return "exited without finalizing";
+    case PMIX_EVENT_NODE_DOWN:
+      return "the host it ran on is lost";
     default:
       return fmt::format("ended ({})", PMIx_Error_string(event));
   }
@@ -89,9 +91,9 @@ void on_event(size_t, pmix_status_t event, const pmix_proc_t*, pmix_info_t infos
 // asked for apart.
 void register_events() {
   pmix_status_t server[] = {PMIX_ERR_LOST_CONNECTION};
-  pmix_status_t peers[] = {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_EXIT_NONZERO_TERM,
+  pmix_status_t peers[] = {PMIX_ERR_PROC_ABORTED_BY_SIG,  PMIX_ERR_EXIT_NONZERO_TERM,
                            PMIX_ERR_PROC_FAILED_TO_START, PMIX_ERR_PROC_TERM_WO_SYNC,
-                           PMIX_ERR_PROC_ABORTED};
+                           PMIX_ERR_PROC_ABORTED,         PMIX_EVENT_NODE_DOWN};
   const pmix_status_t first = PMIx_Register_event_handler(server, std::size(server), nullptr, 0,
                                                           on_event, nullptr, nullptr);
   const pmix_status_t second =

@@ -5,9 +5,12 @@
 
 namespace rlx::pmix {
 
+void OneHost::job_deregistered(const std::string& job) { store_.gone({job, kAllRanks}); }
+
 // The only node there is has taken part, so everybody has.
-void OneHost::fence(const std::vector<ProcId>&, std::string data, BytesReply reply) {
-  reply(std::move(data));
+void OneHost::meet(Meeting, const std::vector<ProcId>&, Result<std::string> part,
+                   BytesReply reply) {
+  reply(std::move(part));
 }
 
 void OneHost::fetch(const ProcId& owner, BytesReply reply) {
@@ -30,6 +33,6 @@ void OneHost::unpublish(const ProcId& owner, const std::vector<std::string>& key
   reply({});
 }
 
-void OneHost::gone(const ProcId& who) { store_.gone(who); }
+void OneHost::ended(const ProcId& rank, const Ending&) { store_.gone(rank); }
 
 }  // namespace rlx::pmix

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fences, connects and disconnects that reach beyond the ranks libpmix can see by itself: other
-// nodes take part, or a rank has ended.
+// Fences, connects, disconnects and reads that reach beyond the ranks libpmix can see by itself:
+// other nodes take part, or a rank has ended.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,40 +31,48 @@ std::optional<std::string> Server::Impl::missing(const std::vector<ProcId>& proc
   return std::nullopt;
 }
 
-void Server::Impl::gather(std::vector<ProcId> procs, std::string data,
-                          std::optional<int64_t> timeout,
-                          std::function<void(Result<std::string>)> reply) {
-  if (const auto who = missing(procs)) {
-    reply(fail(Code::kPeerFailed, *who));
-    return;
-  }
-  std::sort(procs.begin(), procs.end());
-  // Answered once: by the exchange, by time, or by a rank's end, whichever comes first. The
-  // exchange's late answer finds the entry gone.
-  const uint64_t id = next_gathering++;
-  auto& entry = gatherings[id];
-  entry.procs = procs;
+uint64_t Server::Impl::wait(std::vector<ProcId> procs, std::optional<int64_t> timeout,
+                            Exchange::BytesReply reply) {
+  const uint64_t id = next_waiting++;
+  auto& entry = waiting[id];
+  entry.procs = std::move(procs);
   entry.reply = std::move(reply);
   if (timeout)
-    entry.timer = shift.after_ms(
-        *timeout, [this, id] { end_gathering(id, fail(Code::kTimeout, "time is up")); });
-  exchange->fence(procs, std::move(data),
-                  [this, id](Result<std::string> all) { end_gathering(id, std::move(all)); });
+    entry.timer =
+        shift.after_ms(*timeout, [this, id] { answer(id, fail(Code::kTimeout, "time is up")); });
+  return id;
 }
 
-void Server::Impl::end_gathering(uint64_t id, Result<std::string> result) {
-  auto node = gatherings.extract(id);
-  if (node.empty()) return;
+void Server::Impl::answer(uint64_t id, Result<std::string> result) {
+  auto node = waiting.extract(id);
+  if (node.empty()) return;  // it was answered before
   if (node.mapped().timer) shift.cancel(*node.mapped().timer);
   node.mapped().reply(std::move(result));
 }
 
-void Server::Impl::fail_gatherings_of(const ProcId& rank) {
+void Server::Impl::gather(Meeting kind, std::vector<ProcId> procs, Result<std::string> part,
+                          std::optional<int64_t> timeout, Exchange::BytesReply reply) {
+  if (const auto who = missing(procs)) part = fail(Code::kPeerFailed, *who);
+  std::sort(procs.begin(), procs.end());
+  const uint64_t id = wait(procs, timeout, std::move(reply));
+  const bool in_vain = !part;
+  exchange->meet(kind, procs, std::move(part),
+                 [this, id](Result<std::string> all) { answer(id, std::move(all)); });
+  if (in_vain) answer(id, fail(Code::kPeerFailed, "a rank is gone"));
+}
+
+void Server::Impl::fetch(const ProcId& owner, std::optional<int64_t> timeout,
+                         Exchange::BytesReply reply) {
+  const uint64_t id = wait({}, timeout, std::move(reply));
+  exchange->fetch(owner, [this, id](Result<std::string> bytes) { answer(id, std::move(bytes)); });
+}
+
+void Server::Impl::fail_waiting_for(const ProcId& rank) {
   std::vector<uint64_t> ids;
-  for (const auto& [id, gathering] : gatherings)
-    if (covers(gathering.procs, rank)) ids.push_back(id);
+  for (const auto& [id, entry] : waiting)
+    if (covers(entry.procs, rank)) ids.push_back(id);
   for (const uint64_t id : ids)
-    end_gathering(id, fail(Code::kPeerFailed, fmt::format("rank {} is gone", rank.rank)));
+    answer(id, fail(Code::kPeerFailed, fmt::format("rank {} is gone", rank.rank)));
 }
 
 }  // namespace rlx::pmix

@@ -18,10 +18,16 @@
 namespace rlx::pmix {
 namespace {
 
-// Ranks by node, in rank order.
-std::vector<std::vector<uint32_t>> ranks_by_node(const Job& job) {
-  std::vector<std::vector<uint32_t>> nodes(job.nodes.size());
-  for (uint32_t r = 0; r < job.ranks.size(); ++r) nodes[job.ranks[r].node].push_back(r);
+// A node of the job as PMIx counts them: only those that hold ranks, which are in rank order.
+struct NodeOfJob {
+  uint32_t daemon;  // index into Job::nodes
+  std::vector<uint32_t> ranks;
+};
+std::vector<NodeOfJob> nodes_of(const Job& job) {
+  std::vector<NodeOfJob> nodes(job.nodes.size());
+  for (uint32_t n = 0; n < nodes.size(); ++n) nodes[n].daemon = n;
+  for (uint32_t r = 0; r < job.ranks.size(); ++r) nodes[job.ranks[r].node].ranks.push_back(r);
+  std::erase_if(nodes, [](const NodeOfJob& node) { return node.ranks.empty(); });
   return nodes;
 }
 
@@ -39,13 +45,16 @@ Status check(const Job& job) {
 }
 
 // The two maps in libpmix's compressed form.
-Status add_maps(const Job& job, const std::vector<std::vector<uint32_t>>& nodes, InfoList& infos) {
-  std::vector<std::string> ranks;
-  for (const auto& node : nodes) ranks.push_back(fmt::format("{}", fmt::join(node, ",")));
+Status add_maps(const Job& job, const std::vector<NodeOfJob>& nodes, InfoList& infos) {
+  std::vector<std::string> names, ranks;
+  for (const auto& node : nodes) {
+    names.push_back(job.nodes[node.daemon]);
+    ranks.push_back(fmt::format("{}", fmt::join(node.ranks, ",")));
+  }
   char* node_map = nullptr;
   char* rank_map = nullptr;
   const pmix_status_t first =
-      PMIx_generate_regex(fmt::format("{}", fmt::join(job.nodes, ",")).c_str(), &node_map);
+      PMIx_generate_regex(fmt::format("{}", fmt::join(names, ",")).c_str(), &node_map);
   const pmix_status_t second =
       PMIx_generate_ppn(fmt::format("{}", fmt::join(ranks, ";")).c_str(), &rank_map);
   if (first == PMIX_SUCCESS && second == PMIX_SUCCESS) {
@@ -101,12 +110,12 @@ std::string locality_of(const std::string& cpus) {
 }
 
 // Complete for every rank: once one is given, libpmix derives nothing for the others.
-void add_ranks(const Job& job, const std::vector<std::vector<uint32_t>>& nodes, uint32_t here,
+void add_ranks(const Job& job, const std::vector<NodeOfJob>& nodes, uint32_t here,
                const std::string& dir, InfoList& infos) {
   const auto ranges = app_ranges(job);
   for (uint32_t n = 0; n < nodes.size(); ++n) {
     uint16_t local_rank = 0;
-    for (const uint32_t r : nodes[n]) {
+    for (const uint32_t r : nodes[n].ranks) {
       const auto& place = job.ranks[r];
       InfoList rank;
       rank.rank(PMIX_RANK, r);  // must be first
@@ -116,11 +125,11 @@ void add_ranks(const Job& job, const std::vector<std::vector<uint32_t>>& nodes, 
       rank.rank(PMIX_GLOBAL_RANK, r);
       rank.u16(PMIX_LOCAL_RANK, local_rank);
       rank.u16(PMIX_NODE_RANK, local_rank);
-      rank.text(PMIX_HOSTNAME, job.nodes[n]);
+      rank.text(PMIX_HOSTNAME, job.nodes[nodes[n].daemon]);
       rank.u32(PMIX_NODEID, n);
       rank.u32(PMIX_REINCARNATION, 0);
       if (job.parent) rank.flag(PMIX_SPAWNED, true);
-      if (n == here) {
+      if (nodes[n].daemon == here) {
         rank.text(PMIX_PROCDIR, fmt::format("{}/{}", dir, r));
         if (!place.cpus.empty()) {
           // A plain list: Open MPI parses it as hwloc's, without the "hwloc:" of PMIx.
@@ -134,8 +143,8 @@ void add_ranks(const Job& job, const std::vector<std::vector<uint32_t>>& nodes, 
   }
 }
 
-void add_job(const Job& job, const std::vector<uint32_t>& local, const std::string& tmpdir,
-             const std::string& dir, InfoList& infos) {
+void add_job(const Job& job, size_t n_nodes, const std::vector<uint32_t>& local,
+             const std::string& tmpdir, const std::string& dir, InfoList& infos) {
   const auto size = static_cast<uint32_t>(job.ranks.size());
   const uint32_t universe = std::max(job.universe_size, size);
   infos.text(PMIX_JOBID, job.name);
@@ -144,7 +153,7 @@ void add_job(const Job& job, const std::vector<uint32_t>& local, const std::stri
   infos.u32(PMIX_MAX_PROCS, universe);
   infos.u32(PMIX_NUM_SLOTS, universe);
   infos.u32(PMIX_JOB_NUM_APPS, static_cast<uint32_t>(job.apps.size()));
-  infos.u32(PMIX_NUM_NODES, static_cast<uint32_t>(job.nodes.size()));
+  infos.u32(PMIX_NUM_NODES, static_cast<uint32_t>(n_nodes));
   infos.text(PMIX_TMPDIR, tmpdir);
   infos.text(PMIX_NSDIR, dir);
   infos.flag(PMIX_TDIR_RMCLEAN, true);
@@ -159,12 +168,6 @@ void add_job(const Job& job, const std::vector<uint32_t>& local, const std::stri
     infos.flag(PMIX_SPAWNED, true);
     infos.proc(PMIX_PARENT_ID, *job.parent);
   }
-}
-
-// This node's place in the job's list; the number of nodes when it holds none of the ranks.
-uint32_t node_here(const Job& job, const std::string& hostname) {
-  return static_cast<uint32_t>(std::find(job.nodes.begin(), job.nodes.end(), hostname) -
-                               job.nodes.begin());
 }
 
 // libpmix's thread takes the requests in order, so that waiting for the last one is enough: a
@@ -190,20 +193,26 @@ Status register_ranks(const Job& job, const std::vector<uint32_t>& local) {
 
 Status Server::Impl::register_job(const Job& job) {
   RLX_TRY(check(job));
+  // libpmix looks for its own host's name in the map.
+  if (options.node >= job.nodes.size() || job.nodes[options.node] != options.hostname)
+    return fail(Code::kInternal, fmt::format("node {} of job {} is not {}", options.node, job.name,
+                                             options.hostname));
   if (jobs.contains(job.name))
     return fail(Code::kInternal, "job " + job.name + " is registered already");
   // Short: Open MPI makes sockets below it, and a socket's path has at most 107 characters.
   const std::string dir = fmt::format("{}/j{}", options.tmpdir, n_jobs++);
   if (::mkdir(dir.c_str(), 0700) != 0) return fail_errno("cannot make the directory " + dir);
-  const auto nodes = ranks_by_node(job);
-  const uint32_t here = node_here(job, options.hostname);
-  const auto local = here < nodes.size() ? nodes[here] : std::vector<uint32_t>{};
+  const auto nodes = nodes_of(job);
+  const auto here = std::find_if(nodes.begin(), nodes.end(), [this](const NodeOfJob& node) {
+    return node.daemon == options.node;
+  });
+  const auto local = here != nodes.end() ? here->ranks : std::vector<uint32_t>{};
 
   InfoList infos;
-  add_job(job, local, options.tmpdir, dir, infos);
+  add_job(job, nodes.size(), local, options.tmpdir, dir, infos);
   RLX_TRY(add_maps(job, nodes, infos));
   add_apps(job, infos);
-  add_ranks(job, nodes, here, dir, infos);
+  add_ranks(job, nodes, options.node, dir, infos);
   {
     // Ranks can connect as soon as libpmix knows them.
     const std::lock_guard lock(mutex);
@@ -220,13 +229,14 @@ Status Server::Impl::register_job(const Job& job) {
     jobs.erase(job.name);
     return fail_pmix(status, "PMIx_server_register_nspace");
   }
+  exchange->job_registered(job);
   return register_ranks(job, local);
 }
 
 void Server::Impl::deregister_job(std::string_view name) {
   const auto it = jobs.find(name);
   if (it == jobs.end()) return;
-  exchange->gone({it->first, kAllRanks});
+  exchange->job_deregistered(it->first);
   close_pmi1(it->second);
   // Waits: finalizing the library while it still closes sockets makes libevent complain.
   const pmix_proc_t proc = from_proc_id({it->first, kAllRanks});

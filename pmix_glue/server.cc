@@ -142,6 +142,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->exchange = std::move(exchange);
+  impl->exchange->set_home(impl.get());
   RLX_TRY(impl->shift.open());
   if (options.topology == nullptr) {
     RLX_TRY_ASSIGN(impl->own_topology, discover());
@@ -205,44 +206,16 @@ RankState Server::state(const ProcId& rank) const {
   return record != nullptr ? record->state : RankState{};
 }
 
-namespace {
-
-// The code that says how a rank ended, for those who registered for it. None: it ended well.
-std::optional<pmix_status_t> event_of(const Ending& ending, const RankState& state) {
-  switch (ending.kind) {
-    case Ending::Kind::kNotStarted:
-      return PMIX_ERR_PROC_FAILED_TO_START;
-    case Ending::Kind::kSignaled:
-      return PMIX_ERR_PROC_ABORTED_BY_SIG;
-    case Ending::Kind::kExited:
-      break;
-  }
-  if (ending.value != 0) return PMIX_ERR_EXIT_NONZERO_TERM;
-  if (state.connected && !state.finalized) return PMIX_ERR_PROC_TERM_WO_SYNC;
-  return std::nullopt;
-}
-
-}  // namespace
-
 void Server::rank_ended(const ProcId& rank, const Ending& ending) {
-  RankRecord* record = impl_->find(rank);
+  const RankRecord* record = impl_->find(rank);
   if (record == nullptr || record->ending) return;
-  record->ending = ending;
-  impl_->fail_gatherings_of(rank);
-  impl_->exchange->gone(rank);
-  const auto event = event_of(ending, state(rank));
-  if (!event) return;
-  InfoList infos;
-  infos.proc(PMIX_EVENT_AFFECTED_PROC, rank);
-  // As a shell would say it: 128 and the signal.
-  infos.integer(PMIX_EXIT_CODE,
-                ending.kind == Ending::Kind::kSignaled ? 128 + ending.value : ending.value);
-  const pmix_proc_t source = from_proc_id(rank);
-  const pmix_status_t status = PMIx_Notify_event(*event, &source, PMIX_RANGE_LOCAL, infos.data(),
-                                                 infos.size(), nullptr, nullptr);
-  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
-    log::warn("the end of rank {} could not be told to the others: {}", rank.rank,
-              PMIx_Error_string(status));
+  Ending whole = ending;
+  const RankState seen = state(rank);
+  if (!ending.is_failure() && seen.connected && !seen.finalized)
+    whole.kind = Ending::Kind::kUnfinalized;
+  impl_->end_rank(rank, whole);
+  impl_->owner_ended(rank, whole.is_failure());
+  impl_->exchange->ended(rank, whole);
 }
 
 void Server::spawned(uint64_t id, const Result<std::string>& job) {

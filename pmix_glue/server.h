@@ -14,13 +14,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "pmix_glue/proc_id.h"
+#include "pmix_glue/job.h"
 
 struct hwloc_topology;
 
@@ -31,30 +30,9 @@ class Exchange;
 struct ServerOptions {
   std::string tmpdir;    // ours alone, mode 0700; the caller removes it after the Server is gone
   std::string hostname;  // of this node, byte for byte as in Job::nodes
-  uint32_t node = 0;     // index of this daemon in the launch tree
+  uint32_t node = 0;     // index of this daemon, into Job::nodes
   hwloc_topology* topology =
       nullptr;  // loaded, outlives the Server; null: libpmix discovers its own
-};
-
-struct RankPlace {
-  uint32_t node = 0;  // index into Job::nodes
-  uint32_t app = 0;   // index into Job::apps
-  std::string cpus;   // hwloc list such as "0-3,8"; empty when not bound
-};
-
-struct App {
-  std::vector<std::string> argv;
-  std::string wdir;
-};
-
-struct Job {
-  std::string name;                // from new_job_name()
-  std::vector<std::string> nodes;  // host names
-  std::vector<App> apps;           // each app holds a contiguous range of ranks, in order
-  std::vector<RankPlace> ranks;    // index is the rank
-  uint32_t universe_size = 0;      // slots of the allocation
-  bool oversubscribed = false;     // more ranks than cores on some node
-  std::optional<ProcId> parent;    // set for a job made by Host::spawn
 };
 
 // An unguessable name: libpmix lets any process of the user that knows it pose as a rank.
@@ -112,12 +90,6 @@ class Host {
   virtual void logged(const ProcId& from, LogChannel channel, const std::string& text) = 0;
 };
 
-// How a rank ended.
-struct Ending {
-  enum class Kind { kExited, kSignaled, kNotStarted } kind = Kind::kExited;
-  int value = 0;  // exit status or signal number
-};
-
 // What the server saw of a rank. A rank that connected and ended without finalizing has failed,
 // whatever its exit status.
 struct RankState {
@@ -142,7 +114,8 @@ class Server {
   int fd() const;
   void dispatch(Host& host);
 
-  // Makes the job known, with all its ranks, and prepares for those on this node.
+  // Makes the job known, with all its ranks, and prepares for those on this node, which may be
+  // none.
   Status register_job(const Job& job);
   // `base` is the environment the rank would have without us, "NAME=value"; what PMIx (or PMI-1),
   // Open MPI and MPICH need is added, in place of what it has under these names.
@@ -152,8 +125,8 @@ class Server {
   // For those who ask which processes a job has.
   void rank_started(const ProcId& rank, pid_t pid);
   RankState state(const ProcId& rank) const;
-  // Any rank, here or on another node: completes what others wait for from it, tells those who
-  // listen.
+  // A rank of this node: completes what others wait for from it, here and on other nodes, and tells
+  // those who listen. (Other nodes' ranks come through the Exchange.)
   void rank_ended(const ProcId& rank, const Ending& ending);
   // The answer to Host::spawn: the name of the new job (registered and forked), or why not.
   void spawned(uint64_t id, const Result<std::string>& job);

@@ -36,14 +36,22 @@ struct JobRecord {
   std::map<uint32_t, int> pmi1_sockets;
 };
 
-// A fence, connect or disconnect that all local ranks have entered and libpmix has passed on.
-struct Gathering {
+// A question to other nodes: answered once, by the exchange, by time, or by the end of a rank of
+// `procs`, whichever comes first.
+struct Waiting {
   std::vector<ProcId> procs;
-  std::function<void(Result<std::string>)> reply;
+  Exchange::BytesReply reply;
   std::optional<Shift::TimerId> timer;
 };
 
-struct Server::Impl {
+// What another node wants to read of a rank of ours, which has not put it yet.
+struct Reading {
+  ProcId owner;
+  Exchange::BytesReply reply;
+  std::optional<Shift::TimerId> timer;
+};
+
+struct Server::Impl final : Exchange::Home {
   ServerOptions options;
   hwloc_topology* own_topology = nullptr;
   std::unique_ptr<Exchange> exchange;
@@ -54,8 +62,10 @@ struct Server::Impl {
   std::map<std::string, JobRecord, std::less<>> jobs;
   uint64_t n_jobs = 0;
 
-  std::map<uint64_t, Gathering> gatherings;
-  uint64_t next_gathering = 1;
+  std::map<uint64_t, Waiting> waiting;
+  uint64_t next_waiting = 1;
+  std::map<uint64_t, Reading> readings;
+  uint64_t next_reading = 1;
   struct Spawning {
     pmix_spawn_cbfunc_t callback;
     void* context;
@@ -63,7 +73,7 @@ struct Server::Impl {
   std::map<uint64_t, Spawning> spawnings;
   uint64_t next_spawning = 1;
 
-  ~Impl();
+  ~Impl() override;
   hwloc_topology* topology() const {
     return options.topology != nullptr ? options.topology : own_topology;
   }
@@ -81,12 +91,25 @@ struct Server::Impl {
   void read_pmi1(const std::string& job, uint32_t rank);
   void close_pmi1(JobRecord& record);
   // fence.cc. `reply` gets all nodes' data; an error when a rank of `procs` is gone or time is up.
-  void gather(std::vector<ProcId> procs, std::string data, std::optional<int64_t> timeout,
-              std::function<void(Result<std::string>)> reply);
-  void end_gathering(uint64_t id, Result<std::string> result);
-  void fail_gatherings_of(const ProcId& rank);
+  void gather(Meeting kind, std::vector<ProcId> procs, Result<std::string> part,
+              std::optional<int64_t> timeout, Exchange::BytesReply reply);
+  void fetch(const ProcId& owner, std::optional<int64_t> timeout, Exchange::BytesReply reply);
+  uint64_t wait(std::vector<ProcId> procs, std::optional<int64_t> timeout,
+                Exchange::BytesReply reply);
+  void answer(uint64_t waiting_id, Result<std::string> result);
+  void fail_waiting_for(const ProcId& rank);
   // The first rank of `procs` that is gone, as words for a message.
   std::optional<std::string> missing(const std::vector<ProcId>& procs) const;
+  // modex.cc
+  void read(const ProcId& owner, Exchange::BytesReply reply) override;
+  void end_reading(uint64_t id, Result<std::string> result);
+  void owner_ended(const ProcId& owner, bool failed);
+  // events.cc
+  void end_rank(const ProcId& rank, const Ending& ending);
+  void peer_ended(const ProcId& rank, const Ending& ending) override { end_rank(rank, ending); }
+  void told(const std::string& event) override;
+  // query.cc
+  std::vector<Process> processes(const std::string& job) override;
 };
 
 // libpmix's server functions carry no context, and there is one Server a process: upcalls.cc,
@@ -94,6 +117,7 @@ struct Server::Impl {
 extern Server::Impl* upcall_target;
 Status watch_connections();  // marks RankRecord::lost
 pmix_server_module_t upcall_module();
+void add_event_upcalls(pmix_server_module_t& module);
 void add_name_upcalls(pmix_server_module_t& module);
 void add_query_upcalls(pmix_server_module_t& module);
 

@@ -15,8 +15,8 @@
 namespace rlx::pmix {
 
 struct Publication {
-  enum class Lifetime { kFirstRead, kRank, kJob, kSession };
-  enum class Scope { kRank, kJob, kSession };  // who may see it
+  enum class Lifetime : uint8_t { kFirstRead, kRank, kJob, kSession };
+  enum class Scope : uint8_t { kRank, kJob, kSession };  // who may see it
 
   ProcId owner;
   std::string key;

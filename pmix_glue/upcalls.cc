@@ -74,71 +74,47 @@ pmix_status_t on_fence(const pmix_proc_t procs[], size_t n, const pmix_info_t in
                        size_t n_infos, char* data, size_t n_bytes, pmix_modex_cbfunc_t callback,
                        void* context) {
   Server::Impl* impl = upcall_target;
-  std::string bytes(data != nullptr ? data : "", data != nullptr ? n_bytes : 0);
+  Result<std::string> part =
+      std::string(data != nullptr ? data : "", data != nullptr ? n_bytes : 0);
   std::free(data);  // ours, whatever pmix_server.h says
   // Not success: a local rank died inside, and what the others gave is not all.
   const auto local =
       number(find(infos, n_infos, PMIX_LOCAL_COLLECTIVE_STATUS)).value_or(PMIX_SUCCESS);
-  impl->shift.post([impl, ids = to_proc_ids(procs, n), bytes = std::move(bytes), local,
+  if (local != PMIX_SUCCESS) part = fail(Code::kPeerFailed, "a rank is gone");
+  impl->shift.post([impl, ids = to_proc_ids(procs, n), part = std::move(part),
                     timeout = timeout_ms(infos, n_infos), callback, context] {
-    if (local != PMIX_SUCCESS) {
-      callback(static_cast<pmix_status_t>(local), nullptr, 0, context, nullptr, nullptr);
-      return;
-    }
-    impl->gather(ids, bytes, timeout, [callback, context](const Result<std::string>& all) {
-      reply_bytes(callback, context, all);
-    });
+    impl->gather(Meeting::kFence, ids, part, timeout,
+                 [callback, context](const Result<std::string>& all) {
+                   reply_bytes(callback, context, all);
+                 });
   });
   return PMIX_SUCCESS;
 }
 
 // Connect and disconnect are fences without data.
+template <Meeting kind>
 pmix_status_t on_connect(const pmix_proc_t procs[], size_t n, const pmix_info_t infos[],
                          size_t n_infos, pmix_op_cbfunc_t callback, void* context) {
   Server::Impl* impl = upcall_target;
   impl->shift.post(
       [impl, ids = to_proc_ids(procs, n), timeout = timeout_ms(infos, n_infos), callback, context] {
-        impl->gather(ids, "", timeout, [callback, context](const Result<std::string>& all) {
+        impl->gather(kind, ids, "", timeout, [callback, context](const Result<std::string>& all) {
           callback(all ? PMIX_SUCCESS : status_of(all.error().code), context);
         });
       });
   return PMIX_SUCCESS;
 }
 
-pmix_status_t on_modex(const pmix_proc_t* proc, const pmix_info_t[], size_t,
+pmix_status_t on_modex(const pmix_proc_t* proc, const pmix_info_t infos[], size_t n_infos,
                        pmix_modex_cbfunc_t callback, void* context) {
   Server::Impl* impl = upcall_target;
-  impl->shift.post([impl, owner = to_proc_id(*proc), callback, context] {
-    impl->exchange->fetch(owner, [callback, context](const Result<std::string>& bytes) {
-      reply_bytes(callback, context, bytes);
-    });
-  });
+  impl->shift.post(
+      [impl, owner = to_proc_id(*proc), timeout = timeout_ms(infos, n_infos), callback, context] {
+        impl->fetch(owner, timeout, [callback, context](const Result<std::string>& bytes) {
+          reply_bytes(callback, context, bytes);
+        });
+      });
   return PMIX_SUCCESS;
-}
-
-// libpmix tells the ranks of this node by itself.
-pmix_status_t on_register_events(pmix_status_t*, size_t, const pmix_info_t[], size_t,
-                                 pmix_op_cbfunc_t, void*) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-pmix_status_t on_deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-pmix_status_t on_notify(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t[], size_t,
-                        pmix_op_cbfunc_t, void*) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-
-// Runs on libpmix's thread before it reads anything else, so a fence begun after a death always
-// finds it here, even when the launcher has not reaped the process yet.
-void on_lost_connection(size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t[], size_t,
-                        pmix_info_t[], size_t, pmix_event_notification_cbfunc_fn_t done,
-                        void* context) {
-  if (Server::Impl* impl = upcall_target; impl != nullptr && source != nullptr) {
-    const std::lock_guard lock(impl->mutex);
-    if (RankRecord* record = impl->find(to_proc_id(*source))) record->lost = true;
-  }
-  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, context);
 }
 
 // Nothing to control; but without this function libpmix refuses the files and directories that
@@ -221,14 +197,6 @@ void on_log(const pmix_proc_t* client, const pmix_info_t data[], size_t n, const
 
 Server::Impl* upcall_target = nullptr;
 
-Status watch_connections() {
-  pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
-  const pmix_status_t status =
-      PMIx_Register_event_handler(&code, 1, nullptr, 0, on_lost_connection, nullptr, nullptr);
-  if (status < 0) return fail_pmix(status, "PMIx_Register_event_handler");
-  return {};
-}
-
 pmix_server_module_t upcall_module() {
   pmix_server_module_t module{};
   module.client_connected2 = on_connected;
@@ -237,15 +205,13 @@ pmix_server_module_t upcall_module() {
   module.fence_nb = on_fence;
   module.direct_modex = on_modex;
   module.spawn = on_spawn;
-  module.connect = on_connect;
-  module.disconnect = on_connect;
-  module.register_events = on_register_events;
-  module.deregister_events = on_deregister_events;
-  module.notify_event = on_notify;
+  module.connect = on_connect<Meeting::kConnect>;
+  module.disconnect = on_connect<Meeting::kDisconnect>;
   module.log = on_log;
   module.job_control = on_job_control;
   // `group` stays null: libpmix 4.2.2 leaves its callers waiting for ever when a host refuses one,
   // and answers "not supported" by itself when there is none.
+  add_event_upcalls(module);
   add_name_upcalls(module);
   add_query_upcalls(module);
   return module;

@@ -2,7 +2,10 @@
 check_LTLIBRARIES += libhosted.la
 libhosted_la_SOURCES = test/pmix_glue/hosted.h test/pmix_glue/hosted.cc
 
-check_PROGRAMS += test/pmix_glue/test_parts test/pmix_glue/test_pmi1 test/pmix_glue/test_server
+check_PROGRAMS += test/pmix_glue/test_parts test/pmix_glue/test_pmi1 test/pmix_glue/test_server \
+  test/pmix_glue/test_tree
+test_pmix_glue_test_tree_SOURCES = test/pmix_glue/test_tree.cc test/pmix_glue/sim_tree.h
+test_pmix_glue_test_tree_LDADD = $(TEST_LIBS) $(PMIX_SERVER_LIBS)
 test_pmix_glue_test_parts_SOURCES = test/pmix_glue/test_parts.cc
 test_pmix_glue_test_parts_LDADD = libhosted.la $(TEST_LIBS) libpmix_client.la $(PMIX_SERVER_LIBS)
 test_pmix_glue_test_pmi1_SOURCES = test/pmix_glue/test_pmi1.cc
@@ -14,7 +17,7 @@ test_pmix_glue_test_server_LDADD = libhosted.la $(TEST_LIBS) $(PMIX_SERVER_LIBS)
 check_PROGRAMS += test/pmix_glue/test_foreign_mpi
 test_pmix_glue_test_foreign_mpi_SOURCES = test/pmix_glue/test_foreign_mpi.cc
 test_pmix_glue_test_foreign_mpi_LDADD = $(TEST_LIBS)
-EXTRA_DIST += test/pmix_glue/foreign.c test/pmix_glue/fuzz_pmi1.cc
+EXTRA_DIST += test/pmix_glue/foreign.c test/pmix_glue/fuzz_pmi1.cc test/pmix_glue/fuzz_tree.cc
 
 # A rank for the tests, not a test.
 noinst_PROGRAMS += test/pmix_glue/rank
