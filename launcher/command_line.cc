@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/knobs.h"
+#include "launcher/app_file.h"
 #include "launcher/option_table.h"
 
 namespace rlx::launcher {
@@ -34,6 +35,7 @@ class Parser {
     do {
       line_.apps.emplace_back();
       RLX_TRY(parse_options());
+      if (!line_.app_file.empty() && line_.apps.size() == 1) RLX_TRY(take_app_file());
       if (line_.action != Action::kRun) return std::move(line_);
       RLX_TRY(parse_program());
     } while (next_ < words_.size());
@@ -53,6 +55,17 @@ class Parser {
     return {};
   }
 
+  // The words of the file stand in the place of the program.
+  Status take_app_file() {
+    if (next_ < words_.size())
+      return fail(Code::kInvalid,
+                  fmt::format("program '{}' beside --app {}, which names the programs",
+                              words_[next_], line_.app_file));
+    RLX_TRY_ASSIGN(const auto more, read_app_file(line_.app_file));
+    words_.insert(words_.end(), more.begin(), more.end());
+    return parse_options();
+  }
+
   Status parse_option() {
     const std::size_t at = next_++;
     std::string name = words_[at];
@@ -67,6 +80,9 @@ class Parser {
         return fail(Code::kInvalid, fmt::format("option {} takes no value", name));
     }
     if (!option) return unknown(name, at);
+    if (!option->apply)
+      return fail(Code::kInvalid,
+                  fmt::format("option {} is not known here: {}", name, option->sentence));
     if (line_.apps.size() > 1 && !option->per_app)
       return fail(
           Code::kInvalid,
@@ -109,7 +125,7 @@ class Parser {
     line_.ignored.push_back(std::move(typed));
   }
 
-  const std::vector<std::string>& words_;
+  std::vector<std::string> words_;
   std::size_t next_ = 0;
   CommandLine line_;
 };

@@ -76,6 +76,7 @@ enum class Action { kRun, kHelp, kVersion, kMan, kCompletion };
 struct CommandLine {
   Action action = Action::kRun;
   std::vector<AppLine> apps;
+  std::string app_file;  // of --app, already among `apps`
   MapOptions map;
   OutputOptions output;
   EndOptions end;

@@ -65,6 +65,9 @@ constexpr Option kOptions[] = {
     {"-n, -np, --np", "-c --n", "N", Group::kRun, true,
      "ranks to start; without it, one for each core that may be used",
      read_app<at_least_one, &AppLine::n_ranks>},
+    {"--app", "-app -configfile --configfile", "FILE", Group::kRun, false,
+     "take the programs from a file: on each line what would stand between two ':'",
+     read<text, &CommandLine::app_file>},
     {"--wdir", "-wdir -wd --wd -dir --chdir", "DIR", Group::kRun, true,
      "directory to start the program in", read_app<text, &AppLine::wdir>},
     {"--host", "-host -H -hosts --hosts", "LIST", Group::kRun, true,
@@ -217,7 +220,14 @@ void add_words(std::string_view text, std::vector<std::string>& out) {
 
 }  // namespace
 
-std::span<const Option> options() { return kOptions; }
+const std::vector<Option>& options() {
+  static const std::vector<Option> all = [] {
+    std::vector<Option> rows(std::begin(kOptions), std::end(kOptions));
+    rows.insert(rows.end(), foreign_options().begin(), foreign_options().end());
+    return rows;
+  }();
+  return all;
+}
 
 std::string_view title_of(Group group) {
   switch (group) {

@@ -29,10 +29,12 @@ struct Option {
   Group group;
   bool per_app;  // may also stand behind a ':'
   std::string_view sentence;
-  Apply apply;
+  Apply apply;  // null: refused, and the sentence says what to do instead
 };
 
-std::span<const Option> options();
+// Ours, and after them those of other launchers.
+const std::vector<Option>& options();
+std::span<const Option> foreign_options();
 // All spellings of an option.
 std::vector<std::string> spellings(const Option& option);
 bool has_optional_argument(const Option& option);

@@ -21,16 +21,6 @@ std::string lower(std::string_view word) {
   return out;
 }
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const auto at = text.find(separator);
-    parts.emplace_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
 bool read_double(std::string_view word, double& out) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out);
   return error == std::errc() && end == word.data() + word.size() && out >= 0;
@@ -50,6 +40,16 @@ Status read_modifier(std::string_view word, MapOptions& map) {
 }
 
 }  // namespace
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const auto at = text.find(separator);
+    parts.emplace_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
 
 Result<int> read_count(std::string_view word, int least) {
   int value = 0;

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 
+#include <fstream>
 #include <map>
 
 #include "launcher/command_line.h"
@@ -65,6 +66,11 @@ Test(options, understand_what_users_of_other_launchers_type) {
                          "-iface eth0 -launcher ssh ./a",
                          "--use-hwthread-cpus ./a",
                          "-n 1 ./a : -n 2 -x B=1 --wdir / ./b -n 3",
+                         "--bynode --bind-to-socket -np 2 ./a",
+                         "-npersocket 2 --cpus-per-proc 2 ./a",
+                         "-rr -n 2 ./a",
+                         "--output tag-detailed,timestamp,dir=out:nocopy ./a",
+                         "-genvexcl A,B -membind local -ordered-output ./a",
                          "-q -v --dry-run -- -odd"};
   for (const char* line : lines) {
     const auto parsed = parse_command_line(cut(line));
@@ -109,7 +115,17 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"--rm pbspro ./a", "slurm, pbs, lsf"},
                {"./a : --timeout 3 ./b", "before the first program"},
                {"./a :", "beside ':'"},
-               {": ./a", "beside ':'"}};
+               {": ./a", "beside ':'"},
+               {"--output colour ./a", "tag-detailed"},
+               {"--app /no/such/file", "cannot open /no/such/file"},
+               {"--app /dev/null ./a", "beside --app"},
+               {"-gdb -n 2 ./a", "MPIR"},
+               {"--preload-binary ./a", "every host"},
+               {"-usize 8 ./a", "--host h:N"},
+               {"-outfile-pattern x ./a", "--output-dir"},
+               {"-tmpdir /x ./a", "RLX_TMPDIR"},
+               {"--nnodes 2 ./a", "--hostfile"},
+               {"--master_port 1 ./a", "MASTER_PORT"}};
   for (const auto& row : table) {
     const auto parsed = parse_command_line(cut(row.line));
     cr_expect(!parsed, "%s was accepted", row.line);
@@ -118,6 +134,20 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                 parsed.error().text.c_str());
   }
   cr_expect(!parse_command_line({"-n", "1", ""}), "an empty program name was accepted");
+}
+
+Test(options, may_come_from_a_file_of_programs) {
+  const rlx::test::TempDir dir;
+  std::ofstream(dir / "apps") << "# two programs\n-n 1 ./a 'b c' \\# \"\"\n\n-n 2 -x A=1 ./d :\n";
+  const auto line = parse_command_line({"--tag-output", "--app", dir / "apps"});
+  cr_assert(line.has_value(), "%s", line ? "" : line.error().text.c_str());
+  cr_assert_eq(line->apps.size(), 2u);
+  const std::vector<std::string> words = {"./a", "b c", "#", ""};
+  cr_expect(line->apps[0].argv == words);
+  cr_expect_eq(line->apps[1].n_ranks, 2);
+  std::ofstream(dir / "open") << "-n 1 ./a\n./b 'c\n";
+  const auto open = parse_command_line({"--app", dir / "open"});
+  cr_expect(!open && holds(open.error().text, "open:2: a quote is not closed"));
 }
 
 Test(options, are_each_spelled_once_and_documented) {

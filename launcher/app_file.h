@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A file that describes the programs of a job, one a line as they would stand on the command line
+// (Open MPI's --app, MPICH's -configfile).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace rlx::launcher {
+
+// The words of all lines with a ":" between two lines. Words are quoted as in a shell ('..', "..",
+// \x; nothing is expanded); # begins a comment. `name` is for messages.
+Result<std::vector<std::string>> parse_app_file(std::string_view text, const std::string& name);
+Result<std::vector<std::string>> read_app_file(const std::string& path);
+
+}  // namespace rlx::launcher

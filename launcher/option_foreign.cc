@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What people type for other launchers: Open MPI 1.x to 5, MPICH, Intel MPI, torchrun. Each either
+// works, or is accepted with one warning that lists it, or says in one line what to use.
+#include <fmt/format.h>
+
+#include "launcher/option_table.h"
+#include "launcher/option_values.h"
+
+namespace rlx::launcher {
+namespace {
+
+Status map_by(CommandLine& line, const std::string& how) { return read_map_by(how, line.map); }
+
+// A part of PRRTE's --output: "tag", "dir=D", ...
+Status read_output_part(std::string_view part, OutputOptions& output) {
+  if (part == "tag" || part == "rank") {
+    output.tag = Tag::kRank;
+  } else if (part == "tag-detailed") {
+    output.tag = Tag::kHost;
+  } else if (part == "tag-fullname") {
+    output.tag = Tag::kFull;
+  } else if (part == "timestamp") {
+    output.timestamp = true;
+  } else if (part == "merge" || part == "merge-stderr-to-stdout") {
+    output.merge_stderr = true;
+  } else if (part.starts_with("dir=")) {
+    output.directory = part.substr(4);
+    output.tee = true;
+  } else if (part == "nocopy") {
+    output.tee = false;
+  } else {
+    return fail(
+        Code::kInvalid,
+        fmt::format("'{}' is not tag, tag-detailed, tag-fullname, timestamp, merge, dir=DIR "
+                    "or nocopy",
+                    part));
+  }
+  return {};
+}
+
+Status read_output(CommandLine& line, AppLine&, Words w) {
+  for (const auto& parts : split(w[0], ':'))  // what follows a colon changes how, not what
+    for (const auto& part : split(parts, ',')) RLX_TRY(read_output_part(part, line.output));
+  return {};
+}
+
+Status exclude(CommandLine&, AppLine& app, Words w) {
+  for (const auto& name : split(w[0], ','))
+    app.environment.push_back({EnvironmentEdit::Kind::kUnset, name, ""});
+  return {};
+}
+
+Status nothing(CommandLine&, AppLine&, Words) { return {}; }
+
+// Without an `apply`, the sentence is what to do instead.
+constexpr Apply kRefused = nullptr;
+
+constexpr Option kForeign[] = {
+    {"--bynode", "-bynode -rr --round-robin -cyclic", "", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words) { return map_by(line, "node"); }},
+    {"--byslot", "-byslot", "", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words) { return map_by(line, "slot"); }},
+    {"--pernode", "-pernode", "", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words) { return map_by(line, "ppr:1:node"); }},
+    {"--npersocket", "-npersocket", "N", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words w) {
+       return map_by(line, fmt::format("ppr:{}:package", w[0]));
+     }},
+    {"--cpus-per-proc", "-cpus-per-proc --cpus-per-rank -cpus-per-rank", "N", Group::kForeign,
+     false, "", [](CommandLine& line, AppLine&, Words w) { return map_by(line, ":pe=" + w[0]); }},
+    {"--bind-to-socket", "-bind-to-socket", "", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words) -> Status {
+       line.map.bind = BindTo::kPackage;
+       return {};
+     }},
+    {"--display-devel-map", "-display-devel-map -print-rank-map --print-rank-map", "",
+     Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words) -> Status {
+       line.show_map = line.report_bindings = true;
+       return {};
+     }},
+    {"--display-topo", "-display-topo", "", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words) -> Status {
+       line.show_topology = true;
+       return {};
+     }},
+    {"--output", "", "PARTS", Group::kForeign, false, "", read_output},
+    {"-genvexcl", "-envexcl", "LIST", Group::kForeign, true, "", exclude},
+
+    // Done anyway: all variables are passed, lines are whole, the head cleans up.
+    {"-ordered-output", "-cleanup -nolocal --nolocal", "", Group::kForeign, false, "",
+     nothing},
+
+    // Ours differs, and the job runs nevertheless.
+    {"-membind",
+     "--membind --mem-bind -umask -localhost -demux --report-pid --report-uri "
+     "-report-pid -report-uri --server-wait-time --gpus-per-proc -gpus-per-proc",
+     "VALUE", Group::kForeign, false, "ignored", nothing},
+    {"--loadbalance",
+     "-loadbalance --xml -xml --quiet-abort -print-all-exitcodes -order-nodes "
+     "-skip-launch-node -noconf",
+     "", Group::kForeign, false, "ignored", nothing},
+
+    {"--debug", "-debug -gdb --gdb -tv --tv -ddt --debugger --stop-on-exec --stop-in-init", "",
+     Group::kForeign, false,
+     "start the debugger on rlxrun itself (gdb --args rlxrun ...), or let it attach: rlxrun has "
+     "the "
+     "MPIR process table",
+     kRefused},
+    {"--xterm", "-xterm", "RANKS", Group::kForeign, false,
+     "start one yourself: rlxrun -n 1 xterm -e ./prog : -n 3 ./prog", kRefused},
+    {"--preload-binary", "-preload-binary --preload-files -preload-files", "", Group::kForeign,
+     false, "put the files on every host first: a shared directory, scp, or sbcast under Slurm",
+     kRefused},
+    {"--dvm", "-dvm --dvm-uri --hnp -hnp --ompi-server -ompi-server --system-server-first", "WHICH",
+     Group::kForeign, false, "not needed: each rlxrun starts its own daemons and name server",
+     kRefused},
+    {"-usize", "--usize", "N", Group::kForeign, false,
+     "the universe is the slots of the allocation: --host h:N sets them", kRefused},
+    {"-prepend-pattern", "--prepend-pattern", "PATTERN", Group::kForeign, false,
+     "use --tag-output=rank|host|full", kRefused},
+    {"-outfile-pattern", "-errfile-pattern --outfile-pattern --errfile-pattern --output-file",
+     "PATTERN", Group::kForeign, false, "use --output-dir DIR: DIR/rank.N.out and DIR/rank.N.err",
+     kRefused},
+    {"-path", "--path", "DIRS", Group::kForeign, false,
+     "name the program with its directory, or pass -x PATH=...", kRefused},
+    {"-tmpdir", "--tmpdir", "DIR", Group::kForeign, false, "set RLX_TMPDIR", kRefused},
+    {"-info", "--info", "", Group::kForeign, false, "run rlx-info", kRefused},
+    {"-trace", "-t -check_mpi -aps -mps -gtool", "WHAT", Group::kForeign, false,
+     "start the tool in front of the program: rlxrun -n 4 tool ./prog", kRefused},
+    {"-grr", "-rankmap --rankmap", "WHAT", Group::kForeign, false,
+     "use --map-by node, or --map-by ppr:N:node", kRefused},
+    {"--master_port",
+     "--master-port --master_addr --master-addr --rdzv_endpoint --rdzv-endpoint "
+     "--rdzv_backend --rdzv-backend --rdzv_id --rdzv-id --node_rank --node-rank",
+     "VALUE", Group::kForeign, false,
+     "not needed: every rank is given MASTER_ADDR and MASTER_PORT of rank 0's host", kRefused},
+    {"--nnodes", "", "N", Group::kForeign, false, "name the hosts: --host a,b or --hostfile FILE",
+     kRefused},
+};
+
+}  // namespace
+
+std::span<const Option> foreign_options() { return kForeign; }
+
+}  // namespace rlx::launcher

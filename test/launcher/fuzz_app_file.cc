@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Any text as a file of programs.
+// Sources: launcher/app_file.cc launcher/host_file.cc launcher/host_ranges.cc launcher/hosts.cc
+// Sources: launcher/option_values.cc base/topology.cc base/cpu_set.cc base/cgroup.cc base/result.cc
+#include <cstddef>
+#include <cstdint>
+
+#include "launcher/app_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes), size);
+  const auto words = rlx::launcher::parse_app_file(text, "fuzz");
+  if (words && (words->empty() || words->size() > 2 * size)) __builtin_trap();
+  return 0;
+}
