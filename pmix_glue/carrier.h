@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,8 @@ struct TreePlace {
   uint32_t parent = kRoot;  // of a node; the root has none
   std::vector<Child> children;
 };
+
+// The places of all vertices, from the parent of each node: kRoot, or a node before it.
+std::map<uint32_t, TreePlace> places_of(const std::vector<uint32_t>& parents);
 
 }  // namespace rlx::pmix

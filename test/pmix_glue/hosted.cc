@@ -1,32 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "test/pmix_glue/hosted.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 
 #include "base/clock.h"
+#include "pmix_glue/tree_root.h"
+#include "test/pmix_glue/mini_channel.h"
+#include "test/pmix_glue/mini_node.h"
 #include "test/support/command.h"
 
 namespace rlx::test {
 namespace {
 
-using pmix::ChildSetup;
-using pmix::Ending;
-using pmix::Job;
+using nlohmann::json;
 using pmix::ProcId;
-using pmix::Server;
 
 std::string host_name() {
   char name[256] = "";
@@ -34,185 +32,228 @@ std::string host_name() {
   return name;
 }
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> out;
-  for (char** e = environ; *e != nullptr; ++e)
-    if (!pmix::belongs_to_a_launcher(
-            std::string_view(*e).substr(0, std::string_view(*e).find('='))))
-      out.emplace_back(*e);
-  return out;
-}
-
 int shell_status(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().text);
-  return std::move(*result);
-}
-void must(const Status& status) {
-  if (!status) throw std::runtime_error(status.error().text);
-}
-
-class MiniLauncher final : public pmix::Host {
+class MiniHead final : public pmix::Carrier {
  public:
-  explicit MiniLauncher(const HostedOptions& options) : options_(options) {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &signals_, nullptr);
-    signal_fd_ = ::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK);
+  explicit MiniHead(const HostedOptions& options) : options_(options) {
     if (options.dir.empty()) scratch_.emplace();
-    const std::string dir = scratch_ ? scratch_->path() : options.dir;
-    output_path_ = dir + "/output";
-    server_ = must(Server::start({dir, host_name(), 0, nullptr}));
+    dir_ = scratch_ ? scratch_->path() : options.dir;
+    const size_t n = std::max<size_t>(options.parents.size(), 1);
+    for (size_t i = 0; i < n; ++i)
+      names_.push_back(options.parents.empty() ? host_name() : fmt::format("n{}", i));
+    auto places = pmix::places_of(options.parents);
+    for (uint32_t i = 0; i < n; ++i) start_node(i, places[i]);
+    if (!options.parents.empty())
+      root_ = std::make_unique<pmix::TreeRoot>(places[pmix::kRoot], *this);
   }
-  ~MiniLauncher() override {
-    kill_all();
-    for (const auto& [pid, rank] : children_) ::waitpid(pid, nullptr, 0);
-    server_.reset();
-    ::close(signal_fd_);
+  ~MiniHead() override {
+    for (auto& node : nodes_) {
+      if (node.channel->fd() >= 0) node.channel->send({{"over", true}});
+      ::waitpid(node.pid, nullptr, 0);
+    }
   }
 
   Outcome run(const std::vector<std::pair<std::vector<std::string>, uint32_t>>& apps) {
-    Job job;
-    job.name = outcome_.job = pmix::new_job_name();
-    job.nodes = {host_name()};
-    for (const auto& [argv, n] : apps) {
-      const auto app = static_cast<uint32_t>(job.apps.size());
-      job.apps.push_back({argv, "/"});
-      for (uint32_t i = 0; i < n; ++i) job.ranks.push_back({0, app, options_.cpus});
-    }
-    job.universe_size = static_cast<uint32_t>(job.ranks.size()) + 2;
-    job.oversubscribed = true;
-    must(launch(job, {}));
+    json list = json::array();
+    for (const auto& [argv, n] : apps) list.push_back({argv, "/", n});
+    outcome_.job = launch(list, json::array(), {});
     serve();
-    for (auto& [rank, result] : outcome_.ranks) result.state = server_->state(rank);
-    server_->deregister_job(job.name);
-    outcome_.output = read_file(output_path_);
+    outcome_.output = read_file(dir_ + "/output");
     return outcome_;
   }
 
-  void connected(const ProcId&) override {}
-  void finalized(const ProcId&) override {}
-  void aborted(const ProcId&, int status, const std::string& message,
-               const std::vector<ProcId>&) override {
-    outcome_.abort_status = status;
-    outcome_.abort_message = message;
-    kill_all();
-  }
-  void spawn(pmix::SpawnRequest request) override {
-    Job job;
-    job.name = pmix::new_job_name();
-    job.nodes = {host_name()};
-    job.parent = request.parent;
-    job.oversubscribed = true;
-    std::vector<std::string> environment;
-    for (const auto& app : request.apps) {
-      if (::access(app.argv[0].c_str(), X_OK) != 0) {
-        server_->spawned(request.id, fail(Code::kInvalid, "no such program"));
-        return;
-      }
-      const auto index = static_cast<uint32_t>(job.apps.size());
-      job.apps.push_back({app.argv, app.wdir});
-      for (uint32_t i = 0; i < app.n_ranks; ++i) job.ranks.push_back({0, index, ""});
-      environment.insert(environment.end(), app.environment.begin(), app.environment.end());
-    }
-    ++outcome_.n_spawned;
-    const Status launched = launch(job, environment);
-    server_->spawned(request.id, launched ? Result<std::string>(job.name)
-                                          : Result<std::string>(tl::unexpected(launched.error())));
-  }
-  void logged(const ProcId&, pmix::LogChannel, const std::string& text) override {
-    outcome_.logged.push_back(text);
-  }
-
  private:
-  Status launch(const Job& job, const std::vector<std::string>& extra) {
-    RLX_TRY(server_->register_job(job));
-    auto base = own_environment();
-    base.insert(base.end(), options_.environment.begin(), options_.environment.end());
-    base.insert(base.end(), extra.begin(), extra.end());
-    for (uint32_t r = 0; r < job.ranks.size(); ++r) {
-      const auto& argv = job.apps[job.ranks[r].app].argv;
-      const auto protocol = options_.protocol ? *options_.protocol : pmix::protocol_of(argv[0]);
-      RLX_TRY_ASSIGN(const ChildSetup child, server_->environment({job.name, r}, base, protocol));
-      const pid_t pid = start(argv, child);
-      if (child.pmi_fd >= 0) ::close(child.pmi_fd);
-      children_[pid] = {job.name, r};
-      server_->rank_started({job.name, r}, pid);
+  struct Node {
+    pid_t pid;
+    std::unique_ptr<Channel> channel;
+  };
+  struct Spawning {
+    uint32_t node;
+    uint64_t id;
+    size_t n_missing;
+    bool good = true;
+  };
+
+  void start_node(uint32_t index, const pmix::TreePlace& place) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      throw std::runtime_error("no socket pair");
+    MiniNodeSetup setup{place,
+                        options_.parents.empty(),
+                        names_[index],
+                        fmt::format("{}/{}", dir_, index),
+                        dir_ + "/output",
+                        ends[1]};
+    std::filesystem::create_directory(setup.dir);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (auto& other : nodes_) other.channel->close();
+      ::close(ends[0]);
+      try {
+        run_mini_node(setup, options_);
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "node {}: {}\n", index, error.what());
+        ::_exit(1);
+      }
+      ::_exit(0);
     }
-    return {};
+    ::close(ends[1]);
+    nodes_.push_back({pid, std::make_unique<Channel>(ends[0])});
   }
 
-  pid_t start(std::vector<std::string> argv, ChildSetup child) {
-    std::vector<char*> args, environment;
-    for (auto& arg : argv) args.push_back(arg.data());
-    for (auto& entry : child.environment) environment.push_back(entry.data());
-    args.push_back(nullptr);
-    environment.push_back(nullptr);
-    const pid_t pid = ::fork();
-    if (pid != 0) return pid;
-    if (options_.die_with_us) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sigprocmask(SIG_UNBLOCK, &signals_, nullptr);
-    const int out = ::open(output_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    ::dup2(out, 1);
-    ::dup2(out, 2);
-    if (child.pmi_fd >= 0) ::fcntl(child.pmi_fd, F_SETFD, 0);
-    ::execvpe(args[0], args.data(), environment.data());
-    ::_exit(127);
+  // `apps`: argv, directory and number of ranks of each. Returns the name of the job.
+  std::string launch(const json& apps, const json& environment, std::optional<ProcId> parent) {
+    pmix::Job job;
+    job.name = pmix::new_job_name();
+    json ranks = json::array();
+    for (uint32_t a = 0; a < apps.size(); ++a)
+      for (uint32_t i = 0; i < apps[a].at(2).get<uint32_t>(); ++i) {
+        const auto rank = static_cast<uint32_t>(job.ranks.size());
+        const auto node = rank % static_cast<uint32_t>(nodes_.size());
+        job.ranks.push_back({node, a, options_.cpus});
+        ranks.push_back({node, a, parent ? "" : options_.cpus});
+        running_[{job.name, rank}] = node;
+      }
+    json message = {{"launch", true}, {"job", job.name}, {"nodes", names_},
+                    {"apps", apps},   {"ranks", ranks},  {"environment", environment}};
+    if (parent) message["parent"] = {parent->job, parent->rank};
+    if (root_) root_->register_job(job);
+    to_all(message);
+    return job.name;
+  }
+
+  void send(uint32_t to, std::string frame) override { carry(pmix::kRoot, to, frame); }
+  void carry(uint32_t from, uint32_t to, const std::string& frame) {
+    if (nodes_.at(to).channel->fd() >= 0)
+      nodes_[to].channel->send({{"frame", as_binary(frame)}, {"from", from}});
+  }
+  void to_all(const json& message) {
+    for (auto& node : nodes_)
+      if (node.channel->fd() >= 0) node.channel->send(message);
   }
 
   void serve() {
     const Deadline deadline = Deadline::after_ms(options_.timeout_s * 1000LL);
     bool stopped = false;
-    while (!children_.empty()) {
-      pollfd fds[2] = {{server_->fd(), POLLIN, 0}, {signal_fd_, POLLIN, 0}};
+    const bool looks = options_.until || options_.lose;
+    while (!running_.empty()) {
+      std::vector<pollfd> fds;
+      for (auto& node : nodes_) fds.push_back({node.channel->fd(), node.channel->events(), 0});
       // What ranks write makes no event here, so who looks at it looks often.
       const int64_t left_ms = deadline.left_ns() / 1000000 + 1;
-      ::poll(fds, 2, static_cast<int>(options_.until ? std::min<int64_t>(left_ms, 20) : left_ms));
-      server_->dispatch(*this);
-      reap();
+      ::poll(fds.data(), fds.size(),
+             static_cast<int>(looks ? std::min<int64_t>(left_ms, 20) : left_ms));
+      for (uint32_t i = 0; i < nodes_.size(); ++i) listen(i);
       if (deadline.passed()) return;
-      if (!stopped && options_.until && options_.until(read_file(output_path_))) {
+      if (!looks) continue;
+      const std::string output = read_file(dir_ + "/output");
+      if (const int node = options_.lose ? options_.lose(output) : -1; node >= 0)
+        ::kill(nodes_.at(static_cast<size_t>(node)).pid, SIGKILL);
+      if (!stopped && options_.until && options_.until(output)) {
         stopped = true;
-        kill_all();
+        to_all({{"kill_all", true}});
       }
     }
     outcome_.finished = true;
   }
 
-  void reap() {
-    signalfd_siginfo info;
-    while (::read(signal_fd_, &info, sizeof info) > 0) {
-    }
-    int status = 0;
-    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      const auto child = children_.extract(pid);
-      if (child.empty()) continue;
-      const ProcId rank = child.mapped();
-      outcome_.ranks[rank] = {shell_status(status), server_->state(rank)};
-      const auto state = server_->state(rank);
-      server_->rank_ended(rank, WIFSIGNALED(status)
-                                    ? Ending{Ending::Kind::kSignaled, WTERMSIG(status)}
-                                    : Ending{Ending::Kind::kExited, WEXITSTATUS(status)});
-      const bool failed = status != 0 || (state.connected && !state.finalized);
-      if (failed && options_.kill_on_failure) kill_all();
+  void listen(uint32_t index) {
+    Channel& channel = *nodes_[index].channel;
+    if (channel.fd() < 0) return;
+    std::vector<json> messages;
+    const bool open = channel.receive(messages);
+    for (const auto& message : messages) hear(index, message);
+    channel.flush();
+    if (!open) lost(index);
+  }
+
+  void lost(uint32_t index) {
+    nodes_[index].channel->close();
+    if (root_) root_->node_lost(index);
+    std::erase_if(running_, [&](const auto& entry) {
+      if (entry.second != index) return false;
+      outcome_.ranks[entry.first] = {137, {}};
+      return true;
+    });
+  }
+
+  void hear(uint32_t index, const json& message) {
+    if (message.contains("carry")) {
+      const uint32_t to = message.at("carry");
+      const std::string frame = from_binary(message.at("frame"));
+      if (to != pmix::kRoot) return carry(index, to, frame);
+      if (const auto status = root_->deliver(index, frame); !status)
+        throw std::runtime_error(status.error().text);
+    } else if (message.contains("exited")) {
+      exited(message);
+    } else if (message.contains("aborted")) {
+      aborted(message);
+    } else if (message.contains("spawn")) {
+      spawn(index, message);
+    } else if (message.contains("launched")) {
+      launched(message);
+    } else {
+      outcome_.logged.push_back(message.at("logged"));
     }
   }
 
-  void kill_all() {
-    for (const auto& [pid, rank] : children_) ::kill(pid, SIGKILL);
+  void exited(const json& message) {
+    const ProcId rank{message["exited"].at(0), message["exited"].at(1)};
+    const pmix::RankState state{message.at("connected"), message.at("finalized")};
+    outcome_.ranks[rank] = {message.at("status"), state};
+    running_.erase(rank);
+    const bool failed = message.at("status") != 0 || (state.connected && !state.finalized);
+    if (failed && options_.kill_on_failure) to_all({{"kill_all", true}});
   }
 
-  HostedOptions options_;
+  void aborted(const json& message) {
+    outcome_.abort_status = message.at("status").get<int>();
+    outcome_.abort_message = message.at("text");
+    if (message.at("victims").empty())
+      to_all({{"kill_all", true}});
+    else
+      to_all({{"kill", message.at("victims")}});
+  }
+
+  void spawn(uint32_t index, const json& message) {
+    json environment = json::array();
+    for (const auto& app : message.at("apps")) {
+      if (::access(app.at(0).at(0).get<std::string>().c_str(), X_OK) != 0)
+        return nodes_[index].channel->send({{"spawned", message.at("spawn")}, {"job", ""}});
+      for (const auto& entry : app.at(3)) environment.push_back(entry);
+    }
+    ++outcome_.n_spawned;
+    const ProcId parent{message["parent"].at(0), message["parent"].at(1)};
+    const std::string job = launch(message.at("apps"), environment, parent);
+    spawnings_[job] = {index, message.at("spawn"), nodes_.size()};
+  }
+
+  void launched(const json& message) {
+    const std::string error = message.at("error");
+    const auto spawning = spawnings_.find(message.at("launched").get<std::string>());
+    if (spawning == spawnings_.end()) {
+      if (!error.empty()) throw std::runtime_error(error);
+      return;
+    }
+    spawning->second.good &= error.empty();
+    if (--spawning->second.n_missing > 0) return;
+    nodes_[spawning->second.node].channel->send(
+        {{"spawned", spawning->second.id}, {"job", spawning->second.good ? spawning->first : ""}});
+    spawnings_.erase(spawning);
+  }
+
+  const HostedOptions& options_;
   std::optional<TempDir> scratch_;
-  sigset_t signals_;
-  int signal_fd_ = -1;
-  std::string output_path_;
-  std::unique_ptr<Server> server_;
-  std::map<pid_t, ProcId> children_;
+  std::string dir_;
+  std::vector<std::string> names_;
+  std::vector<Node> nodes_;
+  std::unique_ptr<pmix::TreeRoot> root_;
+  std::map<ProcId, uint32_t> running_;  // their nodes
+  std::map<std::string, Spawning> spawnings_;
   Outcome outcome_;
 };
 
@@ -241,27 +282,27 @@ std::string Outcome::text() const {
 
 namespace {
 
-nlohmann::json to_json(const Outcome& outcome) {
-  nlohmann::json json = {{"finished", outcome.finished},     {"job", outcome.job},
-                         {"output", outcome.output},         {"logged", outcome.logged},
-                         {"message", outcome.abort_message}, {"spawned", outcome.n_spawned}};
-  if (outcome.abort_status) json["abort"] = *outcome.abort_status;
+json to_json(const Outcome& outcome) {
+  json all = {{"finished", outcome.finished},     {"job", outcome.job},
+              {"output", outcome.output},         {"logged", outcome.logged},
+              {"message", outcome.abort_message}, {"spawned", outcome.n_spawned}};
+  if (outcome.abort_status) all["abort"] = *outcome.abort_status;
   for (const auto& [rank, result] : outcome.ranks)
-    json["ranks"].push_back(
+    all["ranks"].push_back(
         {rank.job, rank.rank, result.status, result.state.connected, result.state.finalized});
-  return json;
+  return all;
 }
 
-Outcome from_json(const nlohmann::json& json) {
+Outcome from_json(const json& all) {
   Outcome outcome;
-  outcome.finished = json.at("finished");
-  outcome.job = json.at("job");
-  outcome.output = json.at("output");
-  outcome.logged = json.at("logged");
-  outcome.abort_message = json.at("message");
-  outcome.n_spawned = json.at("spawned");
-  if (json.contains("abort")) outcome.abort_status = json.at("abort").get<int>();
-  for (const auto& r : json.value("ranks", nlohmann::json::array()))
+  outcome.finished = all.at("finished");
+  outcome.job = all.at("job");
+  outcome.output = all.at("output");
+  outcome.logged = all.at("logged");
+  outcome.abort_message = all.at("message");
+  outcome.n_spawned = all.at("spawned");
+  if (all.contains("abort")) outcome.abort_status = all.at("abort").get<int>();
+  for (const auto& r : all.value("ranks", json::array()))
     outcome.ranks[{r[0], r[1]}] = {r[2], {r[3], r[4]}};
   return outcome;
 }
@@ -286,13 +327,12 @@ Outcome host_job(const std::vector<std::pair<std::vector<std::string>, uint32_t>
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     Outcome outcome;
     try {
-      outcome = MiniLauncher(options).run(apps);
+      outcome = MiniHead(options).run(apps);
     } catch (const std::exception& error) {
       outcome.output = std::string("the host failed: ") + error.what();
     }
-    const std::string json =
-        to_json(outcome).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    [[maybe_unused]] const ssize_t n = ::write(ends[1], json.data(), json.size());
+    const std::string words = to_json(outcome).dump(-1, ' ', false, json::error_handler_t::replace);
+    [[maybe_unused]] const ssize_t n = ::write(ends[1], words.data(), words.size());
     ::_exit(0);
   }
   ::close(ends[1]);
@@ -300,8 +340,8 @@ Outcome host_job(const std::vector<std::pair<std::vector<std::string>, uint32_t>
   ::close(ends[0]);
   int status = 0;
   ::waitpid(pid, &status, 0);
-  const auto json = nlohmann::json::parse(answer, nullptr, false);
-  if (!json.is_discarded()) return from_json(json);
+  const auto all = json::parse(answer, nullptr, false);
+  if (!all.is_discarded()) return from_json(all);
   Outcome outcome;
   outcome.output =
       fmt::format("the host ended without a word, status {}: {}", shell_status(status), answer);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A launcher reduced to what tests of the server need: it forks the ranks of a job, serves them,
-// reaps them, and leaves neither processes nor files.
+// A launcher reduced to what tests of the server need: it starts the ranks of a job on one or more
+// nodes, serves them, reaps them, and leaves neither processes nor files. Each node is a process
+// with a PMIx server (mini_node.h); "n0", "n1", ... are their names when there are several.
 #pragma once
 
 #include <functional>
@@ -14,6 +15,11 @@
 namespace rlx::test {
 
 struct HostedOptions {
+  // The parent of each node in the tree, kRoot or a node before it; ranks go to nodes in turn.
+  // Empty: one node without a tree.
+  std::vector<uint32_t> parents;
+  // Looked at as `until`: a node to be killed, or -1.
+  std::function<int(const std::string& output)> lose;
   bool kill_on_failure = true;             // as a launcher does
   std::optional<pmix::Protocol> protocol;  // otherwise by what the program is linked with
   std::vector<std::string> environment;    // added to each rank's

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -163,6 +164,7 @@ void log_and_query(Bootstrap& b) {
   InfoList line;
   line.text(PMIX_LOG_STDERR, "a line to log");
   check_pmix(PMIx_Log(line.data(), line.size(), nullptr, 0), PMIX_SUCCESS, "log");
+  meet(b);  // after it all processes are known
   pmix_query_t query;
   PMIX_QUERY_CONSTRUCT(&query);
   char* keys[] = {const_cast<char*>(PMIX_QUERY_PROC_TABLE), nullptr};
@@ -180,11 +182,137 @@ void log_and_query(Bootstrap& b) {
         "a process table");
   const auto* entries = static_cast<const pmix_proc_info_t*>(table->data.darray->array);
   check(entries[b.facts().rank].pid == ::getpid(), "our own pid in it");
+  for (int r = 0; r < b.facts().size; ++r)
+    check(entries[r].proc.rank == static_cast<pmix_rank_t>(r) && entries[r].pid > 0, "all pids");
   char* unknown[] = {const_cast<char*>("pmix.qry.unheard.of"), nullptr};
   query.keys = unknown;
   check(PMIx_Query_info(&query, 1, &infos, &n) < 0, "an unknown question is refused");
-  meet(b);
   check(b.finalize(Deadline::after_ms(kLongMs)), "finalize");
+}
+
+pmix_proc_t proc_of(const Bootstrap& b, pmix_rank_t rank) {
+  pmix_proc_t proc;
+  PMIX_LOAD_PROCID(&proc, b.facts().job_id.c_str(), rank);
+  return proc;
+}
+
+pmix_status_t get_blob(const Bootstrap& b, int rank, int timeout_s = 0) {
+  const pmix_proc_t proc = proc_of(b, static_cast<pmix_rank_t>(rank));
+  InfoList infos;
+  if (timeout_s > 0) infos.integer(PMIX_TIMEOUT, timeout_s);
+  pmix_value_t* value = nullptr;
+  return PMIx_Get(&proc, "rlx.blob.1", infos.data(), infos.size(), &value);
+}
+
+// Blobs are read without a fence: whoever reads early waits. The last rank puts nothing, then dies.
+void read_directly(Bootstrap& b) {
+  const auto& f = b.facts();
+  const int last = f.size - 1;
+  if (f.rank == last) {
+    check_pmix(get_blob(b, 0), PMIX_SUCCESS, "read rank 0's");
+    fmt::print("read\n");
+    std::fflush(stdout);
+    ::usleep(1500000);  // others wait for us by now
+    ::_exit(3);
+  }
+  if (f.rank == 1) check_pmix(get_blob(b, last, 1), PMIX_ERR_TIMEOUT, "a time limit");
+  check(b.put(blob_of(f.rank)), "put");
+  for (int r = 0; r < last; ++r)
+    check_pmix(get_blob(b, r), PMIX_SUCCESS, fmt::format("read {}", r));
+  const pmix_status_t dead = get_blob(b, last);
+  check(dead != PMIX_SUCCESS, "nothing of who died");
+  fmt::print("done {}\n", PMIx_Error_string(dead));
+  std::fflush(stdout);
+  ::pause();
+}
+
+// Fences over different sets at once, each several times.
+void sets(Bootstrap& b) {
+  check(b.put(blob_of(b.facts().rank)), "put");
+  const auto rank = static_cast<pmix_rank_t>(b.facts().rank);
+  pmix_proc_t pair[2] = {proc_of(b, rank & ~1u), proc_of(b, rank | 1u)};
+  pmix_proc_t all = proc_of(b, PMIX_RANK_WILDCARD);
+  InfoList collect;
+  collect.flag(PMIX_COLLECT_DATA, true);
+  static std::atomic<int> n_done{0};
+  const auto done = [](pmix_status_t status, void*) {
+    check_pmix(status, PMIX_SUCCESS, "a fence");
+    ++n_done;
+  };
+  for (int round = 0; round < 5; ++round) {
+    check_pmix(PMIx_Fence_nb(&all, 1, collect.data(), collect.size(), done, nullptr), PMIX_SUCCESS,
+               "begin");
+    for (int i = 0; i <= round; ++i)
+      check_pmix(PMIx_Fence(pair, 2, nullptr, 0), PMIX_SUCCESS, "fence of two");
+    while (n_done <= round) ::usleep(1000);
+  }
+  for (int r = 0; r < b.facts().size; ++r) check(b.get(r).has_value(), "get");
+  check(b.finalize(Deadline::after_ms(kLongMs)), "finalize");
+}
+
+// An event of rank 0 for all ranks of the job.
+void events(Bootstrap& b) {
+  static std::atomic<int> n_heard{0};
+  pmix_status_t code = PMIX_EXTERNAL_ERR_BASE - 7;
+  const auto hear = [](size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t infos[],
+                       size_t n, pmix_info_t[], size_t, pmix_event_notification_cbfunc_fn_t done,
+                       void* context) {
+    check(source->rank == 0 && text(find(infos, n, "news")) == "good", "source and data");
+    ++n_heard;
+    done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, context);
+  };
+  if (b.facts().rank != 0)
+    check(PMIx_Register_event_handler(&code, 1, nullptr, 0, hear, nullptr, nullptr) >= 0,
+          "register");
+  meet(b);
+  if (b.facts().rank == 0) {
+    const pmix_proc_t me = proc_of(b, 0);
+    InfoList infos;
+    infos.text("news", "good");
+    const pmix_status_t status = PMIx_Notify_event(code, &me, PMIX_RANGE_NAMESPACE, infos.data(),
+                                                   infos.size(), nullptr, nullptr);
+    check(status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED, "notify");
+  }
+  while (b.facts().rank != 0 && n_heard == 0) ::usleep(1000);
+  check(b.finalize(Deadline::after_ms(kLongMs)), "finalize");
+  check(b.facts().rank == 0 || n_heard == 1, "heard once");
+}
+
+// Ranks of odd number never come to the fence: time ends it.
+void timed(Bootstrap& b) {
+  if (b.facts().rank % 2 == 0) {
+    const pmix_proc_t all = proc_of(b, PMIX_RANK_WILDCARD);
+    InfoList infos;
+    infos.integer(PMIX_TIMEOUT, 1);
+    check_pmix(PMIx_Fence(&all, 1, infos.data(), infos.size()), PMIX_ERR_TIMEOUT, "a time limit");
+    fmt::print("timed out\n");
+    std::fflush(stdout);
+  }
+  ::pause();
+}
+
+// Rank 0 ends rank 1 alone.
+void abort_one(Bootstrap& b) {
+  meet(b);
+  pmix_proc_t victim = proc_of(b, 1);
+  if (b.facts().rank == 0) check_pmix(PMIx_Abort(5, "only you", &victim, 1), PMIX_SUCCESS, "abort");
+  b.watch([](int rank, const std::string& cause) {
+    fmt::print("heard {} {}\n", rank, cause);
+    std::fflush(stdout);
+    ::_exit(0);
+  });
+  ::pause();
+}
+
+// Odd ranks stay away, even ones learn in the fence that they are gone.
+void survive(Bootstrap& b) {
+  check(b.put("x"), "put");
+  fmt::print("in\n");
+  std::fflush(stdout);
+  if (b.facts().rank % 2 != 0) ::pause();
+  const Status fenced = b.fence(Deadline::after_ms(kLongMs));
+  check(!fenced, "an error");
+  say_and_wait(fenced.error());
 }
 
 void group(Bootstrap& b) {
@@ -245,6 +373,12 @@ int main(int argc, char** argv) {
   if (mode == "names") publish_and_lookup(b);
   if (mode == "log") log_and_query(b);
   if (mode == "group") group(b);
+  if (mode == "direct") read_directly(b);
+  if (mode == "sets") sets(b);
+  if (mode == "events") events(b);
+  if (mode == "timed") timed(b);
+  if (mode == "abort_one") abort_one(b);
+  if (mode == "survive") survive(b);
   if (mode == "spawn") spawn_and_connect(b, argv[0]);
   if (mode == "abort") {
     meet(b);

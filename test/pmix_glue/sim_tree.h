@@ -21,17 +21,7 @@ class SimTree {
   // `parents[i]` is the parent of node i: kRoot, or a node before it.
   SimTree(const std::vector<uint32_t>& parents, uint32_t seed) : random_(seed) {
     using pmix::kRoot;
-    std::map<uint32_t, pmix::TreePlace> places;
-    places[kRoot].self = kRoot;
-    for (uint32_t i = 0; i < parents.size(); ++i) {
-      places[i].self = i;
-      places[i].parent = parents[i];
-      places[parents[i]].children.push_back({i, {}});
-    }
-    for (uint32_t i = 0; i < parents.size(); ++i)
-      for (uint32_t at = i; at != kRoot; at = parents[at])
-        for (auto& child : places[parents[at]].children)
-          if (child.node == at) child.subtree.push_back(i);
+    auto places = pmix::places_of(parents);
     root_link_ = std::make_unique<Link>(*this, kRoot);
     root = std::make_unique<pmix::TreeRoot>(places[kRoot], *root_link_);
     for (uint32_t i = 0; i < parents.size(); ++i) {

@@ -2,37 +2,15 @@
 // Unmodified programs of other MPIs under rlxrun, and our client under their launchers.
 #include <criterion/criterion.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <stdexcept>
 
+#include "test/pmix_glue/foreign.h"
 #include "test/support/command.h"
 
 using namespace rlx::test;
 
 namespace {
-
-int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
-bool is_installed(const std::string& program) {
-  return run({"sh", "-c", "command -v " + program}).code == 0;
-}
-
-std::string compile(const std::string& compiler, const std::string& into) {
-  const char* source = std::getenv("RLX_SRCDIR");
-  const auto result =
-      run({compiler, "-o", into,
-           std::string(source != nullptr ? source : ".") + "/test/pmix_glue/foreign.c"});
-  cr_expect_eq(result.code, 0, "%s", result.text().c_str());
-  // Not an assertion, which would leave the caller's directory behind.
-  if (result.code != 0) throw std::runtime_error(compiler + " failed");
-  return into;
-}
 
 // One run of the program with 4 ranks.
 struct Case {
