@@ -62,6 +62,7 @@ class ByteReader {
     return text;
   }
   bool ok() const { return ok_; }
+  std::size_t left() const { return bytes_.size(); }
   bool at_end() const { return ok_ && bytes_.empty(); }
 
  private:

@@ -71,6 +71,15 @@ struct EndOptions {
   bool keep_going = false;
 };
 
+// How daemons are started on other hosts.
+struct TreeOptions {
+  std::string launcher;  // "ssh", "slurm", "manual", a command, "": as fits the allocation
+  std::string prefix;    // of the installation there, "": where this rlxrun is
+  double start_timeout_s = 60;
+  double ping_s = 5;
+  int radix = 32;
+};
+
 enum class Action { kRun, kHelp, kVersion, kMan, kCompletion };
 
 struct CommandLine {
@@ -82,6 +91,7 @@ struct CommandLine {
   EndOptions end;
   int stdin_to = 0;                // rank, kStdinAll or kStdinNone
   std::optional<Manager> manager;  // of --rm; kNone: take no notice of any
+  TreeOptions tree;
   std::string topology_file;
   bool report_bindings = false;
   bool dry_run = false;

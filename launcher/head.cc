@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,8 @@ Head::Head(Loop& loop, const HeadSetup& setup)
       line_(*setup.line),
       own_environment_(*setup.own_environment),
       plan_(*setup.plan),
+      local_(setup.local),
+      place_(setup.place),
       output_(loop, *this),
       signal_fd_(signalfd(-1, &setup.signals, SFD_CLOEXEC | SFD_NONBLOCK)) {
   signal_watch_ = loop_.on_readable(signal_fd_.get(), [this] { on_signal(); });
@@ -41,7 +44,7 @@ void Head::run(JobSpec job) {
     job.stdin_ranks = {static_cast<std::uint32_t>(line_.stdin_to)};
     // A rank here may read our input itself, and then takes no more of it than it wants; but a
     // terminal does not listen to another session.
-    job.inherit_stdin = !isatty(STDIN_FILENO);
+    job.inherit_stdin = job.ranks[job.stdin_ranks[0]].node == local_ && !isatty(STDIN_FILENO);
   } else if (line_.stdin_to == kStdinAll) {
     job.stdin_ranks.resize(job.ranks.size());
     std::iota(job.stdin_ranks.begin(), job.stdin_ranks.end(), 0u);
@@ -53,7 +56,12 @@ void Head::run(JobSpec job) {
     });
   start(job);
   if (!ending_) start_input(job);
-  loop_.run();
+}
+
+void Head::give_up(const std::vector<std::string>& why, int exit_code) {
+  for (const auto& line : why) error(line);
+  if (exit_code != 0) outcome_.other("", exit_code);
+  end(0);
 }
 
 void Head::start(const JobSpec& spec) {
@@ -88,26 +96,54 @@ void Head::started(RankId id, pid_t pid, const std::string& text) {
   ++job.n_started;
   if (!text.empty()) note(text);
   if (line_.verbosity > 1) error(fmt::format("started {}", text_of(name_of(id))));
+  if (job.refused) return node_->end_ranks({id}, 0);
   if (job.spawn_request != 0 && job.n_started == job.ranks.size())
     node_->spawn_answer(std::exchange(job.spawn_request, 0), job.name);
 }
 
-void Head::not_started(std::uint32_t number, const StartProblem& problem) {
+void Head::not_started(std::uint32_t node, std::uint32_t number, const StartProblem& problem) {
   Job& job = jobs_.at(number);
-  if (job.spawn_request == 0) {
-    job.n_ended += job.ranks.size() - job.n_started;
-    return failed(outcome_.not_started(job.nodes[0], problem), line_.end.kill_grace_s);
-  }
-  // The rank that asked for it gets the error and decides itself.
-  node_->spawn_answer(std::exchange(job.spawn_request, 0), fail(Code::kInvalid, problem.text));
   std::vector<RankId> already;
   for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
-    if (job.ranks[rank].started)
-      already.push_back({number, rank});
-    else
-      ++job.n_ended;
+    Rank& one = job.ranks[rank];
+    if (one.started && !one.ended) already.push_back({number, rank});
+    if (one.started || one.ended || job.node_of[rank] != node) continue;
+    one.ended = true;
+    ++job.n_ended;
   }
+  if (job.spawn_request == 0 && !job.refused)
+    return failed(outcome_.not_started(job.nodes[node], problem), line_.end.kill_grace_s);
+  // The rank that asked for it gets the error and decides itself.
+  if (job.spawn_request != 0)
+    node_->spawn_answer(std::exchange(job.spawn_request, 0), fail(Code::kInvalid, problem.text));
+  job.refused = true;
   node_->end_ranks(already, 0);
+}
+
+void Head::lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
+                const std::string& cause) {
+  std::vector<std::uint32_t> gone = others;
+  gone.push_back(node);
+  std::string ranks;
+  for (auto& [number, job] : jobs_)
+    for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
+      Rank& one = job.ranks[rank];
+      if (one.ended || std::find(gone.begin(), gone.end(), job.node_of[rank]) == gone.end())
+        continue;
+      one.ended = true;
+      ++job.n_ended;
+      if (number == 0) ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
+    }
+  if (ending_) return;
+  const auto& names = plan_.hosts;
+  failed(outcome_.other(fmt::format("lost host {}{}{}: {}", names[node].name,
+                                    ranks.empty() ? "" : fmt::format(" with ranks {}", ranks),
+                                    others.empty() ? ""
+                                                   : fmt::format(" ({} more hosts were reached "
+                                                                 "through it)",
+                                                                 others.size()),
+                                    cause)),
+         line_.end.kill_grace_s);
 }
 
 void Head::output(RankId rank, Stream stream, Text text) {
@@ -141,8 +177,9 @@ std::string Head::prefix_of(RankId id, Stream stream) const {
 
 void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
   Job& job = jobs_.at(id.job);
-  job.ranks[id.rank].ended = true;
+  if (std::exchange(job.ranks[id.rank].ended, true)) return;
   ++job.n_ended;
+  tell_of(id, wait_status, state);
   const std::string text = ending_ ? "" : outcome_.rank_exited(name_of(id), wait_status, state);
   if (!text.empty()) {
     error(text);
@@ -152,6 +189,14 @@ void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
     ending_ = true;
     node_->finish();
   }
+}
+
+// Ranks on other nodes may wait for one that did not leave in good order.
+void Head::tell_of(RankId rank, int wait_status, const pmix::RankState& state) {
+  if (wait_status == 0 && state.connected == state.finalized) return;
+  const bool signaled = WIFSIGNALED(wait_status);
+  node_->rank_gone(rank, {signaled ? pmix::Ending::Kind::kSignaled : pmix::Ending::Kind::kExited,
+                          signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status)});
 }
 
 bool Head::all_ended() const {
@@ -224,8 +269,8 @@ Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
   wanted.name = pmix::new_job_name();
   wanted.id = job_id_;
   wanted.output = output_spec_;
-  wanted.master_port = free_port();
   JobSpec job = make_job(std::move(wanted), plan);
+  place_(job);
   job.parent = request.parent;
   return job;
 }

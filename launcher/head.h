@@ -5,11 +5,14 @@
 
 #include <signal.h>
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/cluster.h"
 #include "launcher/command_line.h"
 #include "launcher/loop.h"
 #include "launcher/node.h"
@@ -23,17 +26,21 @@ namespace rlx::launcher {
 struct HeadSetup {
   const CommandLine* line = nullptr;
   const Environment* own_environment = nullptr;
-  const Plan* plan = nullptr;
-  sigset_t signals;  // blocked; the head reads them
+  const Plan* plan = nullptr;           // made by the time the job is started
+  std::optional<std::uint32_t> local;   // the node that is this process
+  std::function<void(JobSpec&)> place;  // finds an address and a port for MASTER_ADDR
+  sigset_t signals;                     // blocked; the head reads them
 };
 
-class Head final : public NodeEvents, private OutputOwner {
+class Head final : public ClusterEvents, private OutputOwner {
  public:
   Head(Loop& loop, const HeadSetup& setup);
   ~Head() override;
   void set_node(Node& node) { node_ = &node; }
-  // Runs the job to its end.
+  // The loop stops at the end of the job.
   void run(JobSpec job);
+  // Nothing will be started; ends what is there. 0 is no failure.
+  void give_up(const std::vector<std::string>& why, int exit_code);
   const Outcome& outcome() const { return outcome_; }
   // Where the output goes, for OutputSpec.
   bool output_is_terminal() const { return output_.is_terminal(); }
@@ -52,11 +59,12 @@ class Head final : public NodeEvents, private OutputOwner {
     std::vector<Rank> ranks;
     std::size_t n_started = 0, n_ended = 0;
     std::uint64_t spawn_request = 0;  // to be answered when all have started; 0: none
+    bool refused = false;             // a part of it did not start: nothing of it may
   };
 
   // NodeEvents
   void started(RankId rank, pid_t pid, const std::string& note) override;
-  void not_started(std::uint32_t job, const StartProblem& problem) override;
+  void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) override;
   void output(RankId rank, Stream stream, Text text) override;
   void output_ended(RankId rank, Stream stream) override;
   void exited(RankId rank, int wait_status, const pmix::RankState& state) override;
@@ -66,6 +74,8 @@ class Head final : public NodeEvents, private OutputOwner {
   void input_taken(RankId rank, std::size_t n_bytes, bool closed) override;
   void reported(const std::vector<std::string>& lines) override;
   void quiet() override;
+  void lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
+            const std::string& cause) override;
 
   void start(const JobSpec& job);
   void start_input(const JobSpec& job);
@@ -77,6 +87,7 @@ class Head final : public NodeEvents, private OutputOwner {
   void failed(const std::string& line, double grace_s);
   void end(double grace_s);
   bool all_ended() const;
+  void tell_of(RankId rank, int wait_status, const pmix::RankState& state);
   RankName name_of(RankId rank) const;
   // OutputOwner
   std::string prefix_of(RankId rank, Stream stream) const override;
@@ -90,6 +101,8 @@ class Head final : public NodeEvents, private OutputOwner {
   const CommandLine& line_;
   const Environment& own_environment_;
   const Plan& plan_;
+  std::optional<std::uint32_t> local_;
+  std::function<void(JobSpec&)> place_;
   Node* node_ = nullptr;
   Outcome outcome_;
   Output output_;

@@ -79,9 +79,9 @@ LocalNode::~LocalNode() = default;
 void LocalNode::start(const JobSpec& spec) {
   std::vector<Runnable> programs;
   if (const auto problem = find_programs(spec, programs))
-    return head_.not_started(spec.number, *problem);
+    return head_.not_started(setup_.index, spec.number, *problem);
   if (auto status = server_->register_job(describe(spec)); !status)
-    return head_.not_started(spec.number, {1, status.error().text});
+    return head_.not_started(setup_.index, spec.number, {1, status.error().text});
   Job& job = jobs_[spec.number];
   job.spec = spec;
   if (setup_.guard) setup_.guard->marked_by("RLX_JOBID=" + spec.id);
@@ -94,7 +94,7 @@ void LocalNode::start(const JobSpec& spec) {
   }
   auto unconfirmed = confirm_started(job, batch);
   if (!problem) problem = std::move(unconfirmed);
-  if (problem) head_.not_started(spec.number, *problem);
+  if (problem) head_.not_started(setup_.index, spec.number, *problem);
 }
 
 // Tells the head of all ranks that run, and returns the first problem of those that do not.

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "launcher/guard.h"
+#include "launcher/helpers.h"
 #include "launcher/loop.h"
 #include "launcher/node.h"
 #include "launcher/process.h"
@@ -27,7 +28,8 @@ struct NodeSetup {
   std::string scratch;      // directory for the PMIx server and for ranks
   std::string shm_scratch;  // directory on /dev/shm for segments of other MPIs; "": none
   const Guard* guard = nullptr;
-  sigset_t signal_mask;  // as this process was started, for the ranks
+  Helpers* helpers = nullptr;  // children of this process that are not ours
+  sigset_t signal_mask;        // as this process was started, for the ranks
   bool ignores_sigpipe = false;
 };
 
@@ -51,6 +53,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void input_ended(RankId rank) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
   void report() override;
+  void rank_gone(RankId rank, const pmix::Ending& ending) override;
 
  private:
   struct Rank {
@@ -101,6 +104,8 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   RankId id_of(const pmix::ProcId& proc) const;
   bool any_running() const;
 
+  std::vector<pid_t> others() const;
+  bool has_children() const;
   void kill_within(double grace_s);
   void signal_descendants(int signal_number);
   void kill_all();

@@ -27,11 +27,6 @@ void signal_rank(pid_t pid, int signal_number) {
   if (signal_number == SIGTERM) kill(-pid, SIGCONT);  // a stopped process would not see it
 }
 
-bool has_children() {
-  siginfo_t info{};
-  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
 std::string state_of(pid_t pid) {
   std::string field, state;
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
@@ -59,8 +54,12 @@ void LocalNode::reap() {
   while (read(child_signal_.get(), &info, sizeof info) > 0) {
   }
   server_->dispatch(*this);  // what a rank asked for before it ended comes first
-  int status = 0;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+  for (siginfo_t ended{}; waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;) {
+    const pid_t pid = std::exchange(ended.si_pid, 0);
+    if (pid == 0) break;
+    if (setup_.helpers && setup_.helpers->reap(pid)) continue;
+    int status = 0;
+    waitpid(pid, &status, WNOHANG);
     for (auto& [number, job] : jobs_) {
       const auto rank = std::find_if(job.ranks.begin(), job.ranks.end(), [&](const auto& entry) {
         return entry.second.pid == pid && entry.second.running;
@@ -120,9 +119,21 @@ void LocalNode::kill_within(double grace_s) {
   kill_timer_ = loop_.after(grace_s, [this] { kill_all(); });
 }
 
+// Children of this process that this node must leave alone.
+std::vector<pid_t> LocalNode::others() const {
+  auto pids = setup_.helpers ? setup_.helpers->pids() : std::vector<pid_t>();
+  if (setup_.guard) pids.push_back(setup_.guard->pid());
+  return pids;
+}
+
+bool LocalNode::has_children() const {
+  if (setup_.helpers && !setup_.helpers->empty()) return !descendants(others()).empty();
+  siginfo_t info{};
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 void LocalNode::signal_descendants(int signal_number) {
-  for (const pid_t pid : descendants(setup_.guard ? setup_.guard->pid() : -1))
-    kill(pid, signal_number);
+  for (const pid_t pid : descendants(others())) kill(pid, signal_number);
 }
 
 void LocalNode::kill_all() {
@@ -170,6 +181,11 @@ void LocalNode::drain() {
       for (auto* stream : {process.out.get(), process.err.get()})
         if (stream && stream->is_open()) stream->close_now();
   check_quiet();
+}
+
+void LocalNode::rank_gone(RankId id, const pmix::Ending& ending) {
+  if (const auto job = jobs_.find(id.job); job != jobs_.end())
+    server_->rank_ended({job->second.spec.name, id.rank}, ending);
 }
 
 void LocalNode::report() {

@@ -15,7 +15,11 @@ liblauncher_la_SOURCES = \
   launcher/node.h launcher/local_node.h launcher/local_node.cc launcher/local_node_end.cc \
   launcher/rank_stream.h launcher/rank_stream.cc launcher/rank_files.h launcher/rank_files.cc \
   launcher/process.h launcher/process.cc launcher/process_list.cc launcher/guard.h launcher/guard.cc \
-  launcher/scratch.h launcher/scratch.cc
+  launcher/scratch.h launcher/scratch.cc launcher/node_home.h launcher/node_home.cc \
+  launcher/frame.h launcher/frame.cc launcher/node_codec.h launcher/node_codec.cc \
+  launcher/link.h launcher/link.cc launcher/helpers.h launcher/helpers.cc launcher/agent.h launcher/agent.cc \
+  launcher/branches.h launcher/branches.cc launcher/daemon.h launcher/daemon.cc launcher/cluster.h \
+  launcher/cluster_node.h launcher/cluster.cc launcher/cluster_start.cc launcher/launch.h launcher/launch.cc
 
 bin_PROGRAMS += rlxrun
 rlxrun_SOURCES = launcher/main.cc

@@ -81,8 +81,8 @@ class NodeEvents {
  public:
   virtual ~NodeEvents() = default;
   virtual void started(RankId rank, pid_t pid, const std::string& note) = 0;
-  // Ranks of this job that have not been started by now will not be.
-  virtual void not_started(std::uint32_t job, const StartProblem& problem) = 0;
+  // Ranks of this job on this node that have not been started by now will not be.
+  virtual void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) = 0;
   // The head answers with Node::output_taken.
   virtual void output(RankId rank, Stream stream, Text text) = 0;
   virtual void output_ended(RankId rank, Stream stream) = 0;
@@ -115,6 +115,8 @@ class Node {
   virtual void input_ended(RankId rank) = 0;
   virtual void spawn_answer(std::uint64_t id, const Result<std::string>& job) = 0;
   virtual void report() = 0;
+  // A rank of another node has ended in a way that others may wait for.
+  virtual void rank_gone(RankId rank, const pmix::Ending& ending) = 0;
 };
 
 }  // namespace rlx::launcher

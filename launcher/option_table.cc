@@ -34,6 +34,18 @@ Status ignore(CommandLine&, AppLine&, Words) {
 Result<std::string> text(const std::string& word) { return word; }
 Result<int> at_least_one(const std::string& word) { return read_count(word, 1); }
 
+Result<double> positive_seconds(const std::string& word) {
+  auto seconds = read_seconds(word);
+  if (seconds && *seconds < 0.01) return fail(Code::kInvalid, "want at least 0.01 s");
+  return seconds;
+}
+Result<int> tree_radix(const std::string& word) {
+  constexpr int kMost = 64;  // agents at once
+  auto radix = read_count(word, 1);
+  if (radix && *radix > kMost) return fail(Code::kInvalid, fmt::format("want at most {}", kMost));
+  return radix;
+}
+
 Status add_hosts(CommandLine&, AppLine& app, Words w) {
   app.hosts += (app.hosts.empty() ? "" : ",") + w[0];
   return {};
@@ -88,6 +100,24 @@ constexpr Option kOptions[] = {
      }},
     {"--nproc-per-node", "-ppn --ppn -perhost -npernode --npernode --nproc_per_node", "N",
      Group::kRun, false, "ranks on each host", per_node},
+    {"--launcher", "-launcher --bootstrap -bootstrap", "HOW", Group::kRun, false,
+     "start daemons on other hosts by ssh, slurm (srun), manual (you type what it prints) or a "
+     "command",
+     read<text, &CommandLine::tree, &TreeOptions::launcher>},
+    {"--launch-agent", "-launcher-exec --rsh-agent", "COMMAND", Group::kRun, false,
+     "the same with a command that does what ssh does: COMMAND [-p PORT] [USER@]HOST LINE",
+     read<text, &CommandLine::tree, &TreeOptions::launcher>},
+    {"--prefix", "-prefix", "DIR", Group::kRun, false,
+     "where rlx is installed on other hosts (default: where this rlxrun is)",
+     read<text, &CommandLine::tree, &TreeOptions::prefix>},
+    {"--start-timeout", "", "TIME", Group::kRun, false, "time for all hosts to answer (default 60)",
+     read<read_seconds, &CommandLine::tree, &TreeOptions::start_timeout_s>},
+    {"--heartbeat", "", "TIME", Group::kRun, false,
+     "hosts are heard of this often (default 5), and lost after six times of silence",
+     read<positive_seconds, &CommandLine::tree, &TreeOptions::ping_s>},
+    {"--tree-radix", "", "N", Group::kRun, false,
+     "hosts that one process starts daemons on, which start the rest (default 32)",
+     read<tree_radix, &CommandLine::tree, &TreeOptions::radix>},
     {"--oversubscribe", "-oversubscribe --overcommit", "", Group::kRun, false,
      "allow more ranks than slots", set<true, &CommandLine::map, &MapOptions::oversubscribe>},
     {"--timeout", "-timeout", "TIME", Group::kRun, false,
@@ -200,10 +230,8 @@ constexpr Option kOptions[] = {
      Group::kForeign, true, "", ignore},
     {"--mca", "-mca --omca --prtemca --pmixmca --gmca -gmca", "KEY VALUE", Group::kForeign, true,
      "ignored", ignore},
-    {"-iface",
-     "-launcher -launcher-exec -bootstrap -ifhn -genvlist -envlist --prefix -prefix --tune "
-     "-am --personality",
-     "VALUE", Group::kForeign, true, "ignored", ignore},
+    {"-iface", "-ifhn -genvlist -envlist --tune -am --personality", "VALUE", Group::kForeign, true,
+     "ignored", ignore},
     {"--use-hwthread-cpus",
      "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm -genvnone -envnone "
      "--get-stack-traces",

@@ -63,6 +63,8 @@ std::string Outcome::interrupted(int signal_number) {
 
 std::string Outcome::output_closed() { return fail_with(kExitSignalBase + SIGPIPE, {}); }
 
-std::string Outcome::other(const std::string& problem) { return fail_with(1, problem); }
+std::string Outcome::other(const std::string& problem, int exit_code) {
+  return fail_with(exit_code, problem);
+}
 
 }  // namespace rlx::launcher

@@ -29,7 +29,7 @@ class Outcome {
   std::string timed_out(double seconds);
   std::string interrupted(int signal_number);
   std::string output_closed();
-  std::string other(const std::string& problem);
+  std::string other(const std::string& problem, int exit_code = 1);
 
   bool has_failed() const { return failed_; }
   int exit_code() const { return exit_code_; }

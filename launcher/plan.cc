@@ -57,8 +57,6 @@ JobSpec make_job(JobRequest request, const Plan& plan) {
   job.apps = std::move(request.apps);
   job.output = std::move(request.output);
   job.oversubscribed = plan.mapping.oversubscribed;
-  job.master_address = "127.0.0.1";
-  job.master_port = request.master_port;
   for (const auto& host : plan.hosts) {
     job.nodes.push_back(host.name);
     job.universe_size += static_cast<std::uint32_t>(host.slots);

@@ -26,8 +26,8 @@ struct JobRequest {
   std::string name, id;
   std::vector<AppSpec> apps;  // without n_ranks
   OutputSpec output;
-  int master_port = 0;
 };
+// Without MASTER_ADDR and MASTER_PORT.
 JobSpec make_job(JobRequest request, const Plan& plan);
 
 // Environments of the apps: the launcher's own with each app's edits. `notes` gets what was asked

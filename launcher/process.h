@@ -67,8 +67,9 @@ class StartBatch {
   Fd reports_, report_;
 };
 
-// All descendants of this process but those below `except`. Complete only in a child subreaper.
-std::vector<pid_t> descendants(pid_t except);
+// All descendants of this process but `except` and those below them. Complete only in a child
+// subreaper.
+std::vector<pid_t> descendants(const std::vector<pid_t>& except);
 // All processes of this user that carry NAME=value in the environment they were started with, or
 // belong to one of `sessions`.
 std::vector<pid_t> find_marked(std::string_view entry, const std::vector<pid_t>& sessions);

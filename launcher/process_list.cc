@@ -57,7 +57,7 @@ Stat stat_of(pid_t pid) {
 
 }  // namespace
 
-std::vector<pid_t> descendants(pid_t except) {
+std::vector<pid_t> descendants(const std::vector<pid_t>& except) {
   std::unordered_map<pid_t, std::vector<pid_t>> children;
   for (const pid_t pid : all_processes()) {
     const Stat stat = stat_of(pid);
@@ -66,7 +66,7 @@ std::vector<pid_t> descendants(pid_t except) {
   std::vector<pid_t> found{getpid()};
   for (std::size_t i = 0; i < found.size(); ++i)
     for (const pid_t pid : children[found[i]])
-      if (pid != except) found.push_back(pid);
+      if (std::find(except.begin(), except.end(), pid) == except.end()) found.push_back(pid);
   found.erase(found.begin());
   return found;
 }

@@ -1,6 +1,7 @@
 # Tests of launcher/. test_parts, test_map and test_hosts start nothing; the others run rlxrun itself.
 check_LTLIBRARIES += liblaunchtest.la
-liblaunchtest_la_SOURCES = test/launcher/launch.h test/launcher/launch.cc
+liblaunchtest_la_SOURCES = test/launcher/launch.h test/launcher/launch.cc \
+  test/launcher/fake_hosts.h test/launcher/fake_hosts.cc
 LAUNCHER_TEST_LIBS = liblaunchtest.la $(LAUNCHER_LIBS) $(TEST_LIBS)
 
 check_PROGRAMS += test/launcher/test_parts test/launcher/test_map test/launcher/test_hosts \
@@ -20,3 +21,8 @@ test_launcher_test_endings_SOURCES = test/launcher/test_endings.cc
 test_launcher_test_endings_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_rough_SOURCES = test/launcher/test_rough.cc
 test_launcher_test_rough_LDADD = $(LAUNCHER_TEST_LIBS)
+check_PROGRAMS += test/launcher/test_tree test/launcher/test_tree_failures
+test_launcher_test_tree_SOURCES = test/launcher/test_tree.cc
+test_launcher_test_tree_LDADD = $(LAUNCHER_TEST_LIBS)
+test_launcher_test_tree_failures_SOURCES = test/launcher/test_tree_failures.cc
+test_launcher_test_tree_failures_LDADD = $(LAUNCHER_TEST_LIBS)

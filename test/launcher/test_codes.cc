@@ -83,7 +83,7 @@ Test(codes, tell_programs_that_cannot_run, .timeout = 60) {
       {{"-n", "1", ""}, 2, "empty"},
       {{"-n", "2"}, 2, "no program"},
       {{}, 2, "no program"},
-      {{"--host", "elsewhere.invalid", "true"}, 1, "'elsewhere.invalid' is not this machine"},
+      {{"--host", "elsewhere.invalid", "true"}, 1, "cannot start on elsewhere.invalid: ssh"},
       {{"--host", "localhost:1", "-n", "2", "true"}, 2, "--oversubscribe"},
       {{"-n", "5000", "true"}, 2, "--oversubscribe"},
       {{"--stdin", "2", "-n", "2", "true"}, 2, "ranks 0 to 1"},

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/agent.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+namespace rlx::launcher {
+namespace {
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find_first_of("\r\n"), text.size());
+    if (end > 0) lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> agent_words(std::string_view launcher) {
+  if (launcher == "ssh")
+    return {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-x", "-T"};
+  std::vector<std::string> words;
+  while (!launcher.empty()) {
+    const auto end = std::min(launcher.find(' '), launcher.size());
+    if (end > 0) words.emplace_back(launcher.substr(0, end));
+    launcher.remove_prefix(std::min(end + 1, launcher.size()));
+  }
+  return words;
+}
+
+bool is_safe_word(std::string_view word) {
+  return std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return (c < 0x80 && std::isalnum(c)) || std::strchr("/._:@=,+-", c);
+  });
+}
+
+std::string daemon_command(const TreeSettings& settings, std::string_view more) {
+  std::string command = fmt::format("exec {} --daemon{}", settings.program, more);
+  if (!settings.library_path.empty())
+    command = fmt::format("LD_LIBRARY_PATH={} {}", settings.library_path, command);
+  return fmt::format("exec /bin/sh -c '{}'", command);
+}
+
+std::vector<std::string> agent_command(const TreeSettings& settings, const TreeHost& host) {
+  auto words = settings.agent;
+  if (host.port > 0) {
+    words.emplace_back("-p");
+    words.push_back(std::to_string(host.port));
+  }
+  words.push_back(host.user.empty() ? host.name : host.user + "@" + host.name);
+  words.push_back(daemon_command(settings));
+  return words;
+}
+
+Status find_program_there(const std::string& prefix, TreeSettings& settings) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error);
+  if (error && prefix.empty())
+    return fail(Code::kSystem, "cannot find rlxrun's own path (/proc/self/exe); use --prefix");
+  const fs::path program = prefix.empty() ? own : fs::path(prefix) / "bin" / "rlxrun";
+  const fs::path root = program.parent_path().parent_path();
+  settings.program = program;
+  // Of an installation of its own; /usr/lib is searched anyway.
+  if (program.parent_path().filename() == "bin" && root != "/usr" && root != "/")
+    settings.library_path = root / "lib";
+  for (const auto& path : {settings.program, settings.library_path})
+    if (!is_safe_word(path))
+      return fail(Code::kInvalid,
+                  fmt::format("the path {} holds characters that shells on the way to other hosts "
+                              "would change; use --prefix with another one",
+                              path));
+  return {};
+}
+
+std::string ending_text(std::string_view name, int wait_status) {
+  if (WIFSIGNALED(wait_status))
+    return fmt::format("{} was killed by signal {} ({})", name, WTERMSIG(wait_status),
+                       strsignal(WTERMSIG(wait_status)));
+  return fmt::format("{} exited with code {}", name, WEXITSTATUS(wait_status));
+}
+
+std::string last_words(std::string_view text) {
+  constexpr std::size_t kMostLines = 3, kMostBytes = 500;
+  auto lines = lines_of(text);
+  if (lines.size() > kMostLines)
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMostLines));
+  std::string words = fmt::format("{}", fmt::join(lines, " / "));
+  return words.size() > kMostBytes ? words.substr(0, kMostBytes) + "..." : words;
+}
+
+}  // namespace rlx::launcher

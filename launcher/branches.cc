@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/branches.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "launcher/agent.h"
+
+namespace rlx::launcher {
+namespace {
+
+constexpr double kLastWords = 0.3;  // seconds for an agent to end behind its connection
+constexpr double kLeaveTime = 3;    // for a daemon to clean up
+constexpr std::size_t kMostSaid = 64 << 10;
+
+}  // namespace
+
+Branches::~Branches() = default;
+
+void Branches::start(const TreeSettings& settings, const std::string& known_topology,
+                     const std::vector<TreeHost>& hosts) {
+  settings_ = settings;
+  const std::size_t n_branches = std::min<std::size_t>(settings.radix, hosts.size());
+  for (std::size_t i = 0, next = 0; i < n_branches; ++i) {
+    const std::size_t end = (i + 1) * hosts.size() / n_branches;
+    auto owned = std::make_unique<Branch>();
+    Branch& branch = *owned;
+    branch.host = hosts[next];
+    branch.hello = {branch.host.node, branch.host.name, known_topology, settings, {}};
+    branch.hello.below.assign(hosts.begin() + static_cast<std::ptrdiff_t>(next) + 1,
+                              hosts.begin() + static_cast<std::ptrdiff_t>(end));
+    for (; next < end; ++next) way_[hosts[next].node] = branch.host.node;
+    branches_[branch.host.node] = std::move(owned);
+    if (const auto problem = start_agent(branch)) {
+      branch.cause = *problem;
+      branch.patience = loop_.after(0, [this, &branch] { finish(branch); });
+    }
+  }
+}
+
+// Returns why it could not be started.
+std::optional<std::string> Branches::start_agent(Branch& branch) {
+  Fd theirs[3], ours[3];
+  for (int i = 0; i < 3; ++i) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe").value().text;
+    theirs[i] = Fd(ends[i == 0 ? 0 : 1]);
+    ours[i] = Fd(ends[i == 0 ? 1 : 0]);
+  }
+  const std::uint32_t node = branch.host.node;
+  auto pid =
+      helpers_.start(agent_command(settings_, branch.host), environment_,
+                     {theirs[0].get(), theirs[1].get(), theirs[2].get()}, [this, node](int status) {
+                       if (Branch* ended = find(node)) agent_ended(*ended, status);
+                     });
+  if (!pid) return pid.error().text;
+  branch.agent = *pid;
+  branch.errors = std::move(ours[2]);
+  fcntl(branch.errors.get(), F_SETFL, O_NONBLOCK);
+  branch.errors_watch =
+      loop_.on_readable(branch.errors.get(), [this, &branch] { read_errors(branch); });
+  branch.link = std::make_unique<Link>(
+      loop_, std::move(ours[1]), std::move(ours[0]),
+      LinkCalls{[this, &branch] { greeted(branch); },
+                [this](Frame frame) { owner_.from_below(std::move(frame)); },
+                [this, &branch](const LinkEnd& end) { link_down(branch, end); }});
+  branch.link->await_greeting();
+  return std::nullopt;
+}
+
+Branches::Branch* Branches::find(std::uint32_t node) {
+  const auto branch = branches_.find(node);
+  return branch == branches_.end() ? nullptr : branch->second.get();
+}
+
+void Branches::greeted(Branch& branch) {
+  branch.greeted = true;
+  branch.link->send({Kind::kHello, kHeadNode, branch.host.node, encode(branch.hello)});
+  branch.link->start_heartbeat(settings_.ping_s);
+}
+
+void Branches::read_errors(Branch& branch) {
+  std::array<char, 4096> buffer;
+  const ssize_t n = read(branch.errors.get(), buffer.data(), buffer.size());
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n > 0) {
+    branch.said.append(buffer.data(), static_cast<std::size_t>(n));
+    if (branch.said.size() > 2 * kMostSaid) branch.said.erase(0, branch.said.size() - kMostSaid);
+    return;
+  }
+  branch.errors_watch.reset();
+  branch.errors.reset();
+  finish_when_known(branch);
+}
+
+void Branches::link_down(Branch& branch, const LinkEnd& end) {
+  branch.down = true;
+  branch.cause = end.cause;
+  branch.misbehaved = !end.closed;
+  branch.patience.reset();
+  finish_when_known(branch);
+  kill_after(branch, kLastWords);
+}
+
+void Branches::agent_ended(Branch& branch, int wait_status) {
+  branch.agent = -1;
+  branch.agent_status = wait_status;
+  // Something that it left behind may hold its output.
+  if (!branch.greeted && !branch.down)
+    branch.patience = loop_.after(kLastWords, [this, &branch] { finish(branch); });
+  finish_when_known(branch);
+}
+
+void Branches::finish_when_known(Branch& branch) {
+  if (branch.down && branch.agent_status && !branch.errors)
+    branch.patience = loop_.after(0, [this, &branch] { finish(branch); });
+}
+
+// A second time is for an agent that does not go even then.
+void Branches::kill_after(Branch& branch, double seconds) {
+  if (branch.patience) return;
+  branch.patience = loop_.after(seconds, [this, &branch] {
+    if (branch.agent > 0) kill(-branch.agent, SIGKILL);
+    branch.patience = loop_.after(kLastWords, [this, &branch] { finish(branch); });
+  });
+}
+
+std::string Branches::cause_of(const Branch& branch) const {
+  if (branch.misbehaved) return branch.cause;
+  const std::string name = settings_.agent[0].substr(settings_.agent[0].rfind('/') + 1);
+  std::string text = branch.agent_status ? ending_text(name, *branch.agent_status) : branch.cause;
+  if (const auto words = last_words(branch.said); !words.empty()) text += ": " + words;
+  if (!branch.greeted && branch.agent_status)
+    text += fmt::format(" (tried {} there)", settings_.program);
+  return text;
+}
+
+void Branches::finish(Branch& branch) {
+  Lost lost;
+  lost.cause = cause_of(branch);
+  lost.nodes.push_back(branch.host.node);
+  for (const auto& host : branch.hello.below) lost.nodes.push_back(host.node);
+  for (const auto node : lost.nodes) way_.erase(node);
+  branches_.erase(branch.host.node);
+  if (leaving_)
+    check_gone();
+  else
+    owner_.lost_below(lost);
+}
+
+void Branches::send(const Frame& frame) {
+  const FrameBytes bytes = encode(frame);
+  if (frame.to == kAllNodes) {
+    for (const auto& [node, branch] : branches_)
+      if (branch->greeted) branch->link->send(bytes);
+    return;
+  }
+  const auto way = way_.find(frame.to);
+  if (way != way_.end() && branches_.at(way->second)->greeted)
+    branches_.at(way->second)->link->send(bytes);
+}
+
+void Branches::leave() {
+  leaving_ = true;
+  send({Kind::kLeave, kHeadNode, kAllNodes, {}});
+  for (const auto& [node, branch] : branches_) kill_after(*branch, kLeaveTime);
+  check_gone();
+}
+
+void Branches::abandon() {
+  leaving_ = true;
+  for (const auto& [node, branch] : branches_) {
+    if (branch->link) branch->link->close();
+    branch->down = true;
+    branch->errors_watch.reset();
+    branch->errors.reset();
+    finish_when_known(*branch);
+    kill_after(*branch, branch->greeted ? kLeaveTime : kLastWords);
+  }
+  check_gone();
+}
+
+void Branches::check_gone() {
+  if (leaving_ && branches_.empty() && !gone_)
+    gone_ = loop_.after(0, [this] { owner_.branches_gone(); });
+}
+
+}  // namespace rlx::launcher

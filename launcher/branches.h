@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The daemons that this process, head or daemon, has started, each with those below it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/helpers.h"
+#include "launcher/link.h"
+#include "launcher/node_codec.h"
+
+namespace rlx::launcher {
+
+class BranchOwner {
+ public:
+  virtual ~BranchOwner() = default;
+  virtual void from_below(Frame frame) = 0;
+  // Not after leave() or abandon().
+  virtual void lost_below(const Lost& lost) = 0;
+  // After leave() or abandon(): no daemon and no agent is left.
+  virtual void branches_gone() = 0;
+};
+
+class Branches {
+ public:
+  Branches(Loop& loop, Helpers& helpers, BranchOwner& owner, const Environment& environment)
+      : loop_(loop), helpers_(helpers), owner_(owner), environment_(environment) {}
+  ~Branches();
+
+  // Cuts `hosts` into as many parts as there may be branches, and starts the first daemon of each,
+  // which starts the rest of its part.
+  void start(const TreeSettings& settings, const std::string& known_topology,
+             const std::vector<TreeHost>& hosts);
+  bool lead_to(std::uint32_t node) const { return way_.contains(node); }
+  bool empty() const { return branches_.empty(); }
+  // To the node it is for, or to all. A node that is gone gets nothing.
+  void send(const Frame& frame);
+  // Ends daemons that have nothing left to do.
+  void leave();
+  // Ends daemons in whatever state: they end their ranks at once.
+  void abandon();
+
+ private:
+  struct Branch {
+    TreeHost host;
+    Hello hello;
+    pid_t agent = -1;  // -1 once it has ended
+    std::unique_ptr<Link> link;
+    Fd errors;  // what the agent says
+    Watch errors_watch, patience;
+    std::string said;
+    std::optional<int> agent_status;
+    std::string cause;
+    bool greeted = false, down = false;
+    bool misbehaved = false;  // the cause is what it did, not how its agent ended
+  };
+  std::optional<std::string> start_agent(Branch& branch);
+  Branch* find(std::uint32_t node);
+  void greeted(Branch& branch);
+  void read_errors(Branch& branch);
+  void link_down(Branch& branch, const LinkEnd& end);
+  void agent_ended(Branch& branch, int wait_status);
+  void finish_when_known(Branch& branch);
+  void finish(Branch& branch);
+  void kill_after(Branch& branch, double seconds);
+  std::string cause_of(const Branch& branch) const;
+  void check_gone();
+
+  Loop& loop_;
+  Helpers& helpers_;
+  BranchOwner& owner_;
+  const Environment& environment_;
+  TreeSettings settings_;
+  std::map<std::uint32_t, std::unique_ptr<Branch>> branches_;  // by the node of its daemon
+  std::map<std::uint32_t, std::uint32_t> way_;                 // to a node: by which branch
+  bool leaving_ = false;
+  Watch gone_;
+};
+
+}  // namespace rlx::launcher

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How the nodes of a job come to be, and what is said when some do not.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "launcher/cluster.h"
+#include "launcher/cluster_node.h"
+#include "launcher/plan.h"
+
+namespace rlx::launcher {
+namespace {
+
+constexpr double kGather = 1;  // seconds in which more failures are waited for after the first
+
+std::string names_text(std::vector<std::string> names) {
+  constexpr std::size_t kMost = 8;
+  const std::size_t n = names.size();
+  if (n <= kMost) return fmt::format("{}", fmt::join(names, ", "));
+  names.resize(kMost);
+  return fmt::format("{} and {} more", fmt::join(names, ", "), n - kMost);
+}
+
+// The same cause on two hosts may differ by their names.
+std::string without_name(std::string_view text, std::string_view name) {
+  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = at + name.size();
+    if (text.substr(at).starts_with(name) && (at == 0 || !in_word(text[at - 1])) &&
+        (end == text.size() || !in_word(text[end]))) {
+      out.push_back('%');
+      at = end;
+    } else {
+      out.push_back(text[at++]);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void Cluster::connect(Ready ready) {
+  ready_ = std::move(ready);
+  std::vector<TreeHost> remote;
+  for (const auto& host : setup_.hosts)
+    if (host.node != setup_.local) remote.push_back(host);
+  if (!remote.empty()) {
+    branches_.start(setup_.tree, setup_.local_facts.signature, remote);
+    start_timer_ = loop_.after(setup_.start_timeout_s, [this] { start_timed_out(); });
+  }
+  if (setup_.local) {
+    auto& own = nodes_[*setup_.local];
+    own.facts = setup_.local_facts;
+    own.free_port = free_port();
+    setup_.node.hostname = setup_.hosts[*setup_.local].name;
+    setup_.node.index = *setup_.local;
+    auto node = LocalNode::create(loop_, setup_.node, *events_[*setup_.local]);
+    if (node) {
+      local_ = std::move(*node);
+      own.state = State::kUp;
+    } else {
+      own.state = State::kLost;
+      failures_.push_back({{*setup_.local}, node.error().text});
+    }
+  }
+  conclude_when_known();
+}
+
+Status Cluster::welcome(std::uint32_t node, const Frame& frame) {
+  RLX_TRY_ASSIGN(auto welcome, decode_welcome(frame.body));
+  RLX_TRY_ASSIGN(nodes_[node].facts, decode_node_facts(welcome.facts));
+  nodes_[node].free_port = welcome.free_port;
+  nodes_[node].networks = std::move(welcome.networks);
+  nodes_[node].state = State::kUp;
+  conclude_when_known();
+  return {};
+}
+
+void Cluster::conclude_when_known() {
+  const bool all = std::none_of(nodes_.begin(), nodes_.end(),
+                                [](const Remote& node) { return node.state == State::kStarting; });
+  if (all) return conclude();
+  if (!failures_.empty() && !gather_timer_)
+    gather_timer_ = loop_.after(kGather, [this] { conclude(); });
+}
+
+void Cluster::start_timed_out() {
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+    if (nodes_[node].state == State::kStarting)
+      failures_.push_back(
+          {{node},
+           fmt::format("no answer within {:g} s (--start-timeout)", setup_.start_timeout_s)});
+  conclude();
+}
+
+void Cluster::conclude() {
+  start_timer_.reset();
+  gather_timer_.reset();
+  const Ready ready = std::exchange(ready_, nullptr);
+  if (!ready) return;
+  if (!failures_.empty()) return ready(tl::unexpected(reasons()));
+  starting_ = false;
+  std::vector<NodeFacts> facts;
+  for (auto& node : nodes_) facts.push_back(std::move(node.facts));
+  ready(std::move(facts));
+}
+
+std::vector<std::string> Cluster::reasons() const {
+  struct Reason {
+    std::string same, cause;
+    std::vector<std::string> hosts, beyond;
+  };
+  std::vector<Reason> found;
+  auto failures = failures_;
+  std::sort(failures.begin(), failures.end(),
+            [](const Lost& a, const Lost& b) { return a.nodes[0] < b.nodes[0]; });
+  for (const auto& failure : failures) {
+    const std::string& name = setup_.hosts[failure.nodes[0]].name;
+    const std::string same = without_name(failure.cause, name);
+    auto reason = std::find_if(found.begin(), found.end(),
+                               [&](const Reason& other) { return other.same == same; });
+    if (reason == found.end()) reason = found.insert(found.end(), {same, failure.cause, {}, {}});
+    reason->hosts.push_back(name);
+    for (std::size_t i = 1; i < failure.nodes.size(); ++i)
+      reason->beyond.push_back(setup_.hosts[failure.nodes[i]].name);
+  }
+  std::vector<std::string> lines;
+  for (const auto& reason : found) {
+    std::string hosts = names_text(reason.hosts);
+    if (!reason.beyond.empty())
+      hosts += fmt::format(" (and so not on {})", names_text(reason.beyond));
+    lines.push_back(fmt::format("cannot start on {}: {}", hosts, reason.cause));
+  }
+  return lines;
+}
+
+// Nothing has been started yet.
+void Cluster::abandon() {
+  ready_ = nullptr;
+  start_timer_.reset();
+  gather_timer_.reset();
+  starting_ = false;
+  leaving_ = true;
+  for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+    if (node != setup_.local) nodes_[node].state = State::kLost;
+  branches_.abandon();
+  if (local_) local_->end(0);
+  leave_when_quiet();
+}
+
+std::string Cluster::address_of(std::uint32_t node) const {
+  const auto& networks = nodes_[node].networks;
+  if (networks.empty()) return setup_.hosts[node].name;
+  return networks[0].substr(0, networks[0].find('/'));
+}
+
+}  // namespace rlx::launcher

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "launcher/launch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/knobs.h"
+#include "launcher/agent.h"
+#include "launcher/hosts.h"
+
+namespace rlx::launcher {
+namespace {
+
+// Bytes of all streams on their way, which bounds our memory, and of one.
+constexpr std::size_t kAllWindows = 32 << 20, kLeastWindow = 64 << 10, kMostWindow = 256 << 10;
+
+std::string displayed(const CommandLine& line, const Plan& plan) {
+  std::string text;
+  if (line.show_allocation) text += allocation_text(plan);
+  if (line.show_topology)
+    for (const auto& host : plan.hosts) text += topology_text(host);
+  if (line.show_map || line.dry_run) text += map_text(plan, line.apps);
+  if (line.report_bindings || line.dry_run) text += bindings_text(plan);
+  return text;
+}
+
+OutputSpec output_spec(const CommandLine& line, std::size_t n_ranks, bool terminal) {
+  OutputSpec spec;
+  spec.return_ends_line = terminal;
+  spec.merge_stderr = line.output.merge_stderr;
+  spec.timestamp = line.output.timestamp;
+  spec.directory = line.output.directory;
+  spec.send = spec.directory.empty() || line.output.tee;
+  spec.window = std::clamp(kAllWindows / (2 * n_ranks), kLeastWindow, kMostWindow);
+  return spec;
+}
+
+// As the user sees it: a path that an automounter knows by another name is best left as it is.
+std::string working_directory(const Environment& environment) {
+  struct stat here {
+  }, named{};
+  const auto name = environment.get("PWD");
+  if (name && name->starts_with('/') && stat(".", &here) == 0 && stat(name->c_str(), &named) == 0 &&
+      here.st_dev == named.st_dev && here.st_ino == named.st_ino)
+    return *name;
+  std::error_code error;
+  return std::filesystem::current_path(error);
+}
+
+}  // namespace
+
+Status Launch::prepare() {
+  TopologySource source;
+  source.xml_file = line_.topology_file;
+  if (!source.xml_file.empty() && !line_.dry_run)
+    return fail(Code::kInvalid, "--topo-file is for --dry-run: ranks run on the real machine");
+  line_.map.oversubscribe |= knobs().oversubscribe == 1;
+  RLX_TRY_ASSIGN(topology_, Topology::load(source));
+  hostname_ = own_hostname();
+  RLX_TRY_ASSIGN(allocation_, read_allocation(line_, environment_, hostname_));
+  for (std::uint32_t i = 0; i < allocation_.hosts.size() && !local_; ++i)
+    if (is_this_host(allocation_.hosts[i].name, hostname_)) local_ = i;
+  if (is_remote() && source.xml_file.empty()) {
+    const auto& launcher = line_.tree.launcher;
+    tree_.agent = agent_words(launcher.empty() ? "ssh" : launcher);
+    if (tree_.agent.empty()) return fail(Code::kInvalid, "--launch-agent '' names no command");
+    tree_.radix = static_cast<std::uint32_t>(line_.tree.radix);
+    tree_.ping_s = line_.tree.ping_s;
+    return find_program_there(line_.tree.prefix.empty() ? knobs().remote_prefix : line_.tree.prefix,
+                              tree_);
+  }
+  const std::vector<NodeFacts> facts(allocation_.hosts.size(),
+                                     facts_of(*topology_, environment_, hostname_));
+  return plan(facts);
+}
+
+Status Launch::plan(std::span<const NodeFacts> facts) {
+  Topologies topologies;
+  topologies.add(*topology_);
+  RLX_TRY_ASSIGN(auto hosts, hosts_of(allocation_, facts, topologies));
+  RLX_TRY_ASSIGN(plan_, make_plan(line_, std::move(hosts)));
+  planned_ = true;
+  return {};
+}
+
+LaunchEnd Launch::run() {
+  if (planned_ && line_.dry_run) {
+    fmt::print("{}", displayed(line_, plan_));
+    return {};
+  }
+  const Guard guard = Guard::start();
+  HeadSetup setup;
+  NodeSetup node;
+  node.ignores_sigpipe = ignore_sigpipe();
+  setup.signals = block_signals(node.signal_mask);
+  setup.line = &line_;
+  setup.own_environment = &environment_;
+  setup.plan = &plan_;
+  setup.local = local_;
+  Loop loop;
+  Helpers helpers(loop);
+  std::unique_ptr<Cluster> cluster;
+  setup.place = [&](JobSpec& job) { place(*cluster, job); };
+  Head head(loop, setup);
+  auto wanted = cluster_setup(guard, node, helpers);
+  if (!wanted) {
+    head.error(wanted.error().text);
+    return {1, 0};
+  }
+  cluster = std::make_unique<Cluster>(loop, helpers, head, std::move(*wanted));
+  head.set_node(*cluster);
+  cluster->connect([&](Facts facts) { nodes_are_known(head, *cluster, std::move(facts)); });
+  loop.run();
+  guard.dismiss();
+  auto local = cluster->take_local();
+  if (local && !local->used_pmix()) [[maybe_unused]]
+    const LocalNode* left_behind = local.release();
+  return {head.outcome().exit_code(), head.outcome().signal_number()};
+}
+
+Result<ClusterSetup> Launch::cluster_setup(const Guard& guard, const NodeSetup& node,
+                                           Helpers& helpers) {
+  ClusterSetup setup;
+  for (const auto& host : allocation_.hosts)
+    setup.hosts.push_back(
+        {static_cast<std::uint32_t>(setup.hosts.size()), host.name, host.user, host.port});
+  setup.local = local_;
+  setup.local_facts = facts_of(*topology_, environment_, hostname_);
+  setup.tree = tree_;
+  setup.start_timeout_s = line_.tree.start_timeout_s;
+  setup.environment = &environment_;
+  setup.node = node;
+  if (!local_) return setup;
+  RLX_TRY(make_directories(environment_, guard, directories_));
+  setup.node.topology = topology_->handle();
+  setup.node.scratch = directories_.main->path();
+  if (directories_.shm) setup.node.shm_scratch = directories_.shm->path();
+  setup.node.guard = &guard;
+  setup.node.helpers = &helpers;
+  return setup;
+}
+
+void Launch::nodes_are_known(Head& head, const Cluster& cluster, Facts facts) {
+  if (!facts) return head.give_up(facts.error(), 1);
+  if (!planned_)
+    if (auto status = plan(*facts); !status)
+      return head.give_up({status.error().text},
+                          status.error().code == Code::kInvalid ? kExitUsage : 1);
+  if (line_.dry_run) {
+    fmt::print("{}", displayed(line_, plan_));
+    return head.give_up({}, 0);
+  }
+  start(head, cluster);
+}
+
+void Launch::start(Head& head, const Cluster& cluster) {
+  JobRequest request;
+  std::vector<std::string> notes;
+  request.apps = make_apps(line_, environment_, notes);
+  request.name = pmix::new_job_name();
+  request.id = random_id();
+  request.output = output_spec(line_, plan_.mapping.places.size(), head.output_is_terminal());
+  if (is_remote()) stay_in_this_directory(request.apps, request.output);
+  tell_notes(head, notes);
+  if (const auto text = displayed(line_, plan_); !text.empty()) fmt::print(stderr, "{}", text);
+  JobSpec job = make_job(std::move(request), plan_);
+  place(cluster, job);
+  head.run(std::move(job));
+}
+
+// MASTER_ADDR and MASTER_PORT, where rank 0 will listen and all others look for it.
+void Launch::place(const Cluster& cluster, JobSpec& job) const {
+  const std::uint32_t node = job.ranks[0].node;
+  const bool alone = std::all_of(job.ranks.begin(), job.ranks.end(),
+                                 [&](const RankSpec& rank) { return rank.node == node; });
+  job.master_address = alone ? "127.0.0.1" : cluster.address_of(node);
+  job.master_port = job.number == 0 || node != local_ ? cluster.free_port_of(node) : free_port();
+}
+
+// Daemons are started in other directories.
+void Launch::stay_in_this_directory(std::vector<AppSpec>& apps, OutputSpec& output) const {
+  const std::filesystem::path here = working_directory(environment_);
+  for (auto& app : apps) app.wdir = app.wdir.empty() ? here : here / app.wdir;
+  if (!output.directory.empty()) output.directory = here / output.directory;
+}
+
+void Launch::tell_notes(Head& head, const std::vector<std::string>& more) const {
+  if (!line_.ignored.empty())
+    head.note(
+        fmt::format("ignored, as they mean nothing here: {}", fmt::join(line_.ignored, ", ")));
+  if (!plan_.mapping.note.empty()) head.note(plan_.mapping.note);
+  if (!directories_.note.empty())
+    head.note(directories_.note + "; using another place for temporary files");
+  for (const auto& note : more) head.note(note);
+}
+
+}  // namespace rlx::launcher

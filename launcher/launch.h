@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One launch: from a command line to the end of its job.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/topology.h"
+#include "launcher/allocation.h"
+#include "launcher/cluster.h"
+#include "launcher/command_line.h"
+#include "launcher/environment.h"
+#include "launcher/head.h"
+#include "launcher/node_home.h"
+#include "launcher/plan.h"
+
+namespace rlx::launcher {
+
+struct LaunchEnd {
+  int exit_code = 0;
+  int signal_number = 0;  // by which to end; 0: none
+};
+
+class Launch {
+ public:
+  Launch(CommandLine line, Environment environment)
+      : line_(std::move(line)), environment_(std::move(environment)) {}
+  // What can be known, and be wrong, before anything is started. kInvalid: the user's words.
+  Status prepare();
+  // Prints what is wrong itself.
+  LaunchEnd run();
+
+ private:
+  using Facts = tl::expected<std::vector<NodeFacts>, std::vector<std::string>>;
+
+  Status plan(std::span<const NodeFacts> facts);
+  bool is_remote() const { return allocation_.hosts.size() > (local_ ? 1u : 0u); }
+  Result<ClusterSetup> cluster_setup(const Guard& guard, const NodeSetup& node, Helpers& helpers);
+  void nodes_are_known(Head& head, const Cluster& cluster, Facts facts);
+  void start(Head& head, const Cluster& cluster);
+  void place(const Cluster& cluster, JobSpec& job) const;
+  void stay_in_this_directory(std::vector<AppSpec>& apps, OutputSpec& output) const;
+  void tell_notes(Head& head, const std::vector<std::string>& more) const;
+
+  CommandLine line_;
+  Environment environment_;
+  std::string hostname_;
+  std::optional<Topology> topology_;
+  Allocation allocation_;
+  std::optional<std::uint32_t> local_;  // this host among those of the allocation
+  TreeSettings tree_;
+  Directories directories_;
+  Plan plan_;
+  bool planned_ = false;
+};
+
+}  // namespace rlx::launcher

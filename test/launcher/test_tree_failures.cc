@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Hosts that cannot be reached, and hosts that are lost: who it was and why is said, and nothing is
+// left.
+#include <criterion/criterion.h>
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "test/launcher/fake_hosts.h"
+#include "test/launcher/launch.h"
+
+using namespace rlx::test;
+
+namespace {
+
+constexpr int kSoon = 5000;
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+Test(tree_start, skips_what_noisy_shells_print, .timeout = 60) {
+  const FakeHosts hosts("echo Welcome to the machine; printf 'no end of line'; echo error >&2");
+  const auto result = rlxrun_sh(hosts.options(3) + " --tree-radix 1", "echo $RANK");
+  cr_expect_eq(result.code, 0, "%s", result.text().c_str());
+  cr_expect_eq(std::count(result.out.begin(), result.out.end(), '\n'), 3);
+  cr_expect(result.err.empty(), "%s", result.err.c_str());
+}
+
+Test(tree_start, says_in_one_line_what_is_wrong_with_which_hosts, .timeout = 120) {
+  const struct {
+    const char* instead;
+    const char* options;
+    std::vector<const char*> parts;
+    int lines;
+  } table[] = {
+      {"echo \"ssh: no route to $host\" >&2; exit 255",
+       "",
+       {"cannot start on h0, h1, h2: agent exited with code 255: ssh: no route to h"},
+       1},
+      {"kill -9 $$", "", {"h0, h1, h2: agent was killed by signal 9"}, 1},
+      {"echo; echo 'rlxrun-daemon 99 7.7.7'; exec sleep 100",
+       "",
+       {"h0, h1, h2: its rlxrun is 7.7.7 (protocol 99), this is "},
+       1},
+      {"exec sleep 100",
+       "--start-timeout 0.3",
+       {"h0, h1, h2: no answer within 0.3 s (--start-timeout)"},
+       1},
+      {"echo; test $host = h1 && exit 3; exec sleep 100",
+       "--start-timeout 0.5",
+       {"cannot start on h1: agent exited with code 3 (tried ", "on h0, h2: no answer"},
+       2},
+      {"echo 'rlxrun-daemon 1'; cat /dev/zero",
+       "",
+       {"h0, h1, h2: its rlxrun is  (protocol 1), this is "},
+       1},
+      {"cat /dev/zero", "", {"h0, h1, h2: what answers there is no daemon"}, 1},
+  };
+  for (const auto& row : table) {
+    const FakeHosts hosts("", row.instead);
+    const Mark mark;
+    Background job(cut(hosts.options(3) + " " + row.options + " true"), mark);
+    cr_expect_eq(job.wait(), 1, "%s", row.instead);
+    for (const char* part : row.parts)
+      cr_expect(holds(job.err(), part), "%s: %s", part, job.err().c_str());
+    const std::string err = job.err();
+    cr_expect_eq(std::count(err.begin(), err.end(), '\n'), row.lines, "%s", err.c_str());
+    cr_expect(mark.gone_within(kSoon), "%s", row.instead);
+  }
+  const FakeHosts deep("", "test $host = h1 && exit 9; exec sh -c \"$*\"");
+  const auto result = rlxrun(cut(deep.options(3) + " --tree-radix 1 true"));
+  cr_expect(holds(result.err, "cannot start on h1 (and so not on h2): agent exited with code 9"),
+            "%s", result.text().c_str());
+}
+
+Test(tree_start, can_be_interrupted, .timeout = 60) {
+  const FakeHosts hosts("",
+                        "echo started >&2; test $host = h1 && exec sleep 100; exec sh -c \"$*\"");
+  const Mark mark;
+  Background job(cut(hosts.options(2) + " true"), mark);
+  cr_expect(eventually([&] { return mark.processes().size() >= 3; }, 10000));
+  job.signal(SIGINT);
+  cr_expect_eq(job.wait(), 130, "%s", job.err().c_str());
+  cr_expect(mark.gone_within(kSoon));
+}
+
+Test(tree_loss, of_a_daemon_ends_the_job_everywhere_and_names_its_host, .timeout = 120) {
+  for (const char* radix : {"1", "32"})
+    for (const int victim : {0, 1, 2}) {
+      const FakeHosts hosts;
+      const Mark mark;
+      Background job(with_sh(hosts.options(3) + " --tree-radix " + radix,
+                             "sleep 100 & setsid sleep 100 & echo $RANK $PPID; exec sleep 100"),
+                     mark);
+      int daemons[3] = {};
+      for (int i = 0; i < 3; ++i) {
+        int rank = 0, pid = 0;
+        cr_assert_eq(sscanf(job.line().c_str(), "%d %d", &rank, &pid), 2, "%s", job.err().c_str());
+        daemons[rank] = pid;
+      }
+      kill(daemons[victim], SIGKILL);
+      cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
+      cr_expect(holds(job.err(), fmt::format("lost host h{}", victim)), "%s", job.err().c_str());
+      cr_expect(holds(job.err(), "was killed by signal 9"), "%s", job.err().c_str());
+      cr_expect(mark.gone_within(kSoon), "%d of %s", victim, radix);
+    }
+}
+
+Test(tree_loss, of_the_head_ends_the_job_everywhere, .timeout = 60) {
+  const FakeHosts hosts;
+  const Mark mark;
+  Background job(
+      with_sh(hosts.options(3) + " --tree-radix 1",
+              "trap '' TERM; sleep 100 & setsid sleep 100 & echo ready; while :; do sleep 1; done"),
+      mark);
+  for (int i = 0; i < 3; ++i) expect_same(job.line(), "ready", job.err());
+  job.signal(SIGKILL);
+  cr_expect_eq(job.wait(), 137);
+  cr_expect(mark.gone_within(kSoon));
+}
+
+Test(tree_loss, of_a_host_that_falls_silent_is_noticed, .timeout = 60) {
+  const FakeHosts hosts;
+  const Mark mark;
+  Background job(with_sh(hosts.options(2) + " --heartbeat 0.1", "echo $RANK $PPID; exec sleep 100"),
+                 mark);
+  int stopped = 0;
+  for (int i = 0; i < 2; ++i) {
+    int rank = 0, pid = 0;
+    cr_assert_eq(sscanf(job.line().c_str(), "%d %d", &rank, &pid), 2, "%s", job.err().c_str());
+    if (rank == 1) stopped = pid;
+  }
+  kill(stopped, SIGSTOP);
+  cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
+  cr_expect(holds(job.err(), "lost host h1 with ranks 1: ") && holds(job.err(), "silent for 0.6 s"),
+            "%s", job.err().c_str());
+  cr_expect(mark.gone_within(kSoon));
+}
+
+// Ctrl-Z stops the head, which then says nothing for as long as the user likes.
+Test(tree_loss, is_not_what_a_stopped_head_is, .timeout = 60) {
+  const FakeHosts hosts;
+  const Mark mark;
+  Background job(with_sh(hosts.options(1) + " --heartbeat 0.05",
+                         "trap 'echo end; exit 0' USR1; echo ready; while :; do sleep 0.05; done"),
+                 mark);
+  expect_same(job.line(), "ready", job.err());
+  job.signal(SIGTSTP);
+  for (int i = 0; i < 60; ++i) pause_10ms();  // twelve heartbeats
+  job.signal(SIGCONT);
+  job.signal(SIGUSR1);
+  expect_same(job.line(), "end", job.err());
+  cr_expect_eq(job.wait(), 0, "%s", job.err().c_str());
+}
