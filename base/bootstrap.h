@@ -42,6 +42,12 @@ class Bootstrap {
   // rank is gone (rank -1: the server itself). At most one handler; set before fence(). A source
   // that learns nothing never calls it.
   virtual void watch(std::function<void(int rank, std::string cause)> on_failure) = 0;
+  // The other way round: a wire found that a rank is gone. Where nobody else ends a job whose rank
+  // has died, this does, a little later, so that programs can say their last words.
+  virtual void peer_failed(int rank, const std::string& cause) {
+    (void)rank;
+    (void)cause;
+  }
 };
 
 }  // namespace rlx

@@ -8,7 +8,7 @@ rlx_perf_sources = contrib/tools/rlx_perf.cc contrib/bench/perf_core.h contrib/b
 bin_PROGRAMS += rlx-perf
 rlx_perf_SOURCES = $(rlx_perf_sources)
 rlx_perf_LDADD = librlx.la
-EXTRA_DIST += contrib/bench/compare contrib/bench/eplb contrib/bench/launch contrib/bench/init_time.c contrib/bench/mpi_perf.cc
+EXTRA_DIST += contrib/bench/compare contrib/bench/eplb contrib/bench/launch contrib/bench/init_time.c contrib/bench/fence_time.c contrib/bench/mpi_perf.cc
 
 # train, an example of a whole program (contrib/examples/Makefile builds it outside this tree).
 train_sources = contrib/examples/train/main.cc contrib/examples/train/trainer.cc \

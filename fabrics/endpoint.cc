@@ -252,6 +252,9 @@ Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline d
     RLX_TRY_ASSIGN(const std::string blob, bootstrap.get(r));
     RLX_TRY(endpoint->connect(r, blob));
   }
+  endpoint->impl_->tell_failure = [&bootstrap](int failed_rank, const std::string& cause) {
+    bootstrap.peer_failed(failed_rank, cause);
+  };
   return endpoint;
 }
 

@@ -20,6 +20,7 @@ void Endpoint::Impl::fail_peer(int failed_rank, std::string cause) {
   fail_sends(failed_rank, *peer.failed);
   fail_receives(failed_rank, *peer.failed);
   fail_any_source(failed_rank, *peer.failed);
+  if (tell_failure) tell_failure(failed_rank, cause);
 }
 
 void Endpoint::Impl::fail_sends(int to, const Error& why) {

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -217,6 +218,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
 
   // endpoint_failure.cc
   void fail_peer(int rank, std::string cause);
+  std::function<void(int rank, const std::string& cause)> tell_failure;  // the bootstrap's, if any
   void fail_sends(int rank, const Error& why);
   void fail_receives(int rank, const Error& why);
   void fail_any_source(int rank, const Error& why);

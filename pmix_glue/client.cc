@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <condition_variable>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,7 @@ struct Mail {
   std::string job;
   std::vector<std::pair<int, std::string>> failed;  // rank (-1: the server) and cause, in order
   std::function<void(int, std::string)> on_failure;
+  std::atomic<bool> left{false};  // the job, in good order: the ends of others mean nothing now
 };
 Mail& mail() {
   static auto* const only = new Mail;
@@ -88,8 +91,9 @@ void on_event(size_t, pmix_status_t event, const pmix_proc_t*, pmix_info_t infos
 
 // Codes must be named: libpmix 4.2 never forwards a server's events to a handler for "all". A
 // server that knows no events (Slurm's) refuses the second set, so the loss of the server itself is
-// asked for apart.
-void register_events() {
+// asked for apart. False: this server tells nothing of ranks that die, and nobody ends the job
+// then.
+bool register_events() {
   pmix_status_t server[] = {PMIX_ERR_LOST_CONNECTION};
   pmix_status_t peers[] = {PMIX_ERR_PROC_ABORTED_BY_SIG,  PMIX_ERR_EXIT_NONZERO_TERM,
                            PMIX_ERR_PROC_FAILED_TO_START, PMIX_ERR_PROC_TERM_WO_SYNC,
@@ -101,6 +105,25 @@ void register_events() {
   if (first < 0 || second < 0)
     log::debug("this PMIx server tells nothing about ranks that die: {}",
                PMIx_Error_string(first < 0 ? first : second));
+  return second >= 0;
+}
+
+// How long a program has for its last words before the job ends.
+constexpr auto kGrace = std::chrono::seconds(2);
+
+// As a launcher would end the job whose rank has died. Once; on a thread of its own, as the
+// program's may be anywhere.
+void end_job_soon(const std::string& why) {
+  static std::once_flag once;
+  std::call_once(once, [&why] {
+    std::thread([why] {
+      std::this_thread::sleep_for(kGrace);
+      if (mail().left) return;
+      log::error("{}; this launcher does not end a job whose rank has died, so rlx does", why);
+      PMIx_Abort(1, why.c_str(), nullptr, 0);
+      ::_exit(1);
+    }).detach();
+  });
 }
 
 class Value {
@@ -152,6 +175,8 @@ class Client final : public Bootstrap {
   [[noreturn]] void abort(int exit_code, std::string_view why) override;
   Status finalize(Deadline deadline) override;
   void watch(std::function<void(int, std::string)> on_failure) override;
+  void peer_failed(int rank, const std::string& cause) override;
+  void hear_events() { hears_of_peers_ = register_events(); }
 
  private:
   pmix_proc_t all() const {
@@ -164,6 +189,7 @@ class Client final : public Bootstrap {
 
   pmix_proc_t me_;
   BootstrapFacts facts_;
+  bool hears_of_peers_ = false;
 };
 
 Status Client::read_facts() {
@@ -302,6 +328,9 @@ void Client::abort(int exit_code, std::string_view why) {
 
 Status Client::finalize(Deadline deadline) {
   const Status met = meet(false, deadline, "finalize");
+  mail().left = met.has_value();
+  // Still in the job, to end it: see peer_failed.
+  if (!met && !hears_of_peers_) return met;
   const pmix_status_t status = PMIx_Finalize(nullptr, 0);
   if (!met) return met;
   if (status != PMIX_SUCCESS) return fail_pmix(status, "PMIx_Finalize");
@@ -318,6 +347,14 @@ void Client::watch(std::function<void(int, std::string)> on_failure) {
   for (const auto& [rank, cause] : already) on_failure(rank, cause);
 }
 
+// A server that tells of deaths gives the better cause, and its launcher ends the job as it is
+// told.
+void Client::peer_failed(int rank, const std::string& cause) {
+  if (hears_of_peers_ || mail().left) return;
+  report(rank, cause);
+  end_job_soon(fmt::format("rank {} is gone: {}", rank, cause));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Bootstrap>> connect_client() {
@@ -331,7 +368,7 @@ Result<std::unique_ptr<Bootstrap>> connect_client() {
   auto client = std::make_unique<Client>(me);
   RLX_TRY(client->read_facts());
   mail().job = me.nspace;
-  register_events();
+  client->hear_events();
   return std::unique_ptr<Bootstrap>(std::move(client));
 }
 

@@ -214,6 +214,7 @@ void Server::rank_ended(const ProcId& rank, const Ending& ending) {
   if (!ending.is_failure() && seen.connected && !seen.finalized)
     whole.kind = Ending::Kind::kUnfinalized;
   impl_->end_rank(rank, whole);
+  if (impl_->jobs.find(rank.job)->second.job.ranks[rank.rank].node != impl_->options.node) return;
   impl_->owner_ended(rank, whole.is_failure());
   impl_->exchange->ended(rank, whole);
 }

@@ -126,7 +126,7 @@ class Server {
   void rank_started(const ProcId& rank, pid_t pid);
   RankState state(const ProcId& rank) const;
   // A rank of this node: completes what others wait for from it, here and on other nodes, and tells
-  // those who listen. (Other nodes' ranks come through the Exchange.)
+  // those who listen. (The Exchange tells of other nodes' ranks.)
   void rank_ended(const ProcId& rank, const Ending& ending);
   // The answer to Host::spawn: the name of the new job (registered and forked), or why not.
   void spawned(uint64_t id, const Result<std::string>& job);

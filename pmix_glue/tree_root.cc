@@ -34,6 +34,7 @@ void TreeRoot::register_job(const Job& job) {
 
 void TreeRoot::deregister_job(const std::string& name) {
   if (jobs_.erase(name) == 0) return;
+  std::erase_if(told_, [&](const ProcId& rank) { return rank.job == name; });
   store_.gone({name, kAllRanks});
   meetings_.job_over(name);
   Frame frame;
@@ -56,6 +57,7 @@ void TreeRoot::mark_ended(const ProcId& rank) {
 void TreeRoot::rank_ended(const Frame& frame) {
   if (!jobs_.contains(frame.proc.job)) return;
   if (frame.last) {
+    if (!told_.insert(frame.proc).second) return;
     meetings_.rank_failed(frame.proc);
     to_children(frame);
   } else {

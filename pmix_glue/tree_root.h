@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,7 @@ class TreeRoot {
   Meetings meetings_;
   Store store_;
   std::map<std::string, JobRecord, std::less<>> jobs_;
+  std::set<ProcId> told_;              // ranks whose end everybody knows
   std::map<Asker, uint64_t> lookups_;  // tickets of the store
 };
 

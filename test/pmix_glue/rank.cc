@@ -315,6 +315,18 @@ void survive(Bootstrap& b) {
   say_and_wait(fenced.error());
 }
 
+// A wire finds rank 1 gone, which no server can see: where the launcher does not end the job, the
+// library does.
+void widowed(Bootstrap& b) {
+  meet(b);
+  if (b.facts().rank == 1) ::pause();
+  b.peer_failed(1, "no sign of life");
+  const Status done = b.finalize(Deadline::after_ms(kLongMs));
+  fmt::print("finalize: {}\n", done ? "good" : done.error().text);
+  std::fflush(stdout);
+  ::pause();
+}
+
 void group(Bootstrap& b) {
   pmix_proc_t all;
   PMIX_LOAD_PROCID(&all, b.facts().job_id.c_str(), PMIX_RANK_WILDCARD);
@@ -373,6 +385,7 @@ int main(int argc, char** argv) {
   if (mode == "names") publish_and_lookup(b);
   if (mode == "log") log_and_query(b);
   if (mode == "group") group(b);
+  if (mode == "widowed") widowed(b);
   if (mode == "direct") read_directly(b);
   if (mode == "sets") sets(b);
   if (mode == "events") events(b);
