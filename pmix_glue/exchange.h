@@ -17,7 +17,7 @@ namespace rlx::pmix {
 
 // What ranks do together. Each kind is counted by itself: a fence and a connect over the same ranks
 // may be under way at once.
-enum class Meeting : uint8_t { kFence, kConnect, kDisconnect };
+enum class Meeting : uint8_t { kFence, kConnect, kDisconnect, kPmi1Barrier };
 
 // A row of the table of a job's processes.
 struct Process {

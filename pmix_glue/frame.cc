@@ -84,7 +84,7 @@ Result<Frame> decode(std::string_view bytes) {
   frame.keys = get_list<std::string>(in, [](ByteReader& r) { return std::string(r.get_string()); });
   frame.data = in.get_string();
   const bool is_meeting = frame.kind == Frame::Kind::kPart || frame.kind == Frame::Kind::kDone;
-  const auto last_what = is_meeting ? static_cast<uint8_t>(Meeting::kDisconnect)
+  const auto last_what = is_meeting ? static_cast<uint8_t>(Meeting::kPmi1Barrier)
                                     : static_cast<uint8_t>(Ending::Kind::kNodeLost);
   good &= static_cast<uint8_t>(frame.kind) != 0 && frame.what <= last_what;
   if (!good || !in.at_end()) return malformed("frame");

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
+
+#include "base/bytes.h"
 
 namespace rlx::pmix {
 namespace {
@@ -65,6 +68,7 @@ Pmi1Job::Pmi1Job(Facts facts) : facts_(std::move(facts)), ranks_(facts_.nodes.si
   const std::string mapping = process_mapping(facts_.nodes);
   // A client without it compares host names instead.
   if (mapping.size() <= kMaxValue) stored_["PMI_process_mapping"] = mapping;
+  n_local_ = static_cast<size_t>(std::count(facts_.nodes.begin(), facts_.nodes.end(), facts_.here));
 }
 
 Status Pmi1Job::input(uint32_t rank, std::string_view bytes, Output& out) {
@@ -147,23 +151,47 @@ Status Pmi1Job::command(uint32_t rank, const Fields& fields, Output& out) {
 
 void Pmi1Job::barrier(uint32_t rank, Output& out) {
   if (std::exchange(ranks_[rank].in_barrier, true)) return;
-  if (++n_in_barrier_ < ranks_.size()) return;
-  n_in_barrier_ = 0;
-  for (uint32_t r = 0; r < ranks_.size(); ++r) {
-    ranks_[r].in_barrier = false;
-    out.lines.push_back({r, "cmd=barrier_out rc=0\n"});
+  if (++n_in_barrier_ < n_local_) return;
+  ByteWriter part;
+  for (const auto& [key, value] : fresh_) {
+    part.put_string(key);
+    part.put_string(value);
   }
+  fresh_.clear();
+  if (n_local_ < ranks_.size())
+    out.barrier = part.take();
+  else
+    barrier_done("", out);
+}
+
+void Pmi1Job::barrier_done(const Result<std::string>& all, Output& out) {
+  bool good = all.has_value();
+  ByteReader in(good ? std::string_view(*all) : std::string_view());
+  while (good && !in.at_end()) {
+    const auto key = in.get_string();
+    const auto value = in.get_string();
+    good = in.ok() && store(key, value);
+  }
+  n_in_barrier_ = 0;
+  for (uint32_t r = 0; r < ranks_.size(); ++r)
+    if (std::exchange(ranks_[r].in_barrier, false))
+      out.lines.push_back({r, good ? "cmd=barrier_out rc=0\n" : "cmd=barrier_out rc=-1\n"});
+}
+
+// False: too long, or the store is full.
+bool Pmi1Job::store(std::string_view key, std::string_view value) {
+  if (key.empty() || key.size() > kMaxKey || value.size() > kMaxValue) return false;
+  if (n_stored_ + key.size() + value.size() > kMaxStored) return false;
+  const auto [it, is_new] = stored_.insert_or_assign(std::string(key), std::string(value));
+  if (is_new) n_stored_ += key.size() + value.size();
+  return true;
 }
 
 std::string Pmi1Job::put(const Fields& fields) {
   const auto key = field(fields, "key");
   const auto value = field(fields, "value");
-  if (key.empty() || key.size() > kMaxKey || value.size() > kMaxValue)
-    return "cmd=put_result rc=-1 msg=bad_length";
-  if (n_stored_ + key.size() + value.size() > kMaxStored)
-    return "cmd=put_result rc=-1 msg=store_full";
-  n_stored_ += key.size() + value.size();
-  stored_[std::string(key)] = value;
+  if (!store(key, value)) return "cmd=put_result rc=-1 msg=too_long_or_store_full";
+  if (n_local_ < ranks_.size()) fresh_[std::string(key)] = value;
   return "cmd=put_result rc=0 msg=success";
 }
 

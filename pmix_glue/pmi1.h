@@ -25,6 +25,7 @@ class Pmi1Job {
     uint32_t universe_size = 0;
     std::vector<uint32_t> nodes;  // of each rank; its length is the size of the job
     std::vector<uint32_t> apps;   // of each rank
+    uint32_t here = 0;            // the node whose ranks speak to us
   };
   struct Abort {
     int status = 1;
@@ -40,6 +41,9 @@ class Pmi1Job {
     bool connected = false;  // the rank has called Init
     bool finalized = false;
     std::optional<Abort> abort;
+    // All ranks of this node are in the barrier, and those of others are still to come: what they
+    // have put since the last one. The answer goes to barrier_done().
+    std::optional<std::string> barrier;
   };
 
   // A request longer than this, or a job that stores more than this, is refused.
@@ -49,6 +53,8 @@ class Pmi1Job {
   explicit Pmi1Job(Facts facts);
   // An error is a rank that does not speak the protocol; it should be cut off.
   Status input(uint32_t rank, std::string_view bytes, Output& out);
+  // What the ranks of all nodes have put, one after the other in any order; or why they never will.
+  void barrier_done(const Result<std::string>& all, Output& out);
 
  private:
   using Fields = std::map<std::string, std::string, std::less<>>;
@@ -56,6 +62,7 @@ class Pmi1Job {
   Status command(uint32_t rank, const Fields& fields, Output& out);
   void barrier(uint32_t rank, Output& out);
   std::string put(const Fields& fields);
+  bool store(std::string_view key, std::string_view value);
   std::string get(const Fields& fields) const;
   std::string get_by_index(const Fields& fields) const;
   std::string publish(const Fields& fields);
@@ -70,7 +77,9 @@ class Pmi1Job {
   std::vector<Rank> ranks_;
   std::map<std::string, std::string, std::less<>> stored_;
   std::map<std::string, std::string, std::less<>> services_;
-  size_t n_stored_ = 0;  // bytes in both maps
+  std::map<std::string, std::string, std::less<>> fresh_;  // stored here since the last barrier
+  size_t n_stored_ = 0;                                    // bytes in stored_ and services_
+  size_t n_local_ = 0;                                     // ranks of this node
   size_t n_in_barrier_ = 0;
 };
 

@@ -13,8 +13,9 @@
 namespace rlx::pmix {
 namespace {
 
-Pmi1Job::Facts facts_of(const Job& job) {
+Pmi1Job::Facts facts_of(const Job& job, uint32_t here) {
   Pmi1Job::Facts facts;
+  facts.here = here;
   facts.name = "kvs_" + job.name;
   facts.universe_size = std::max(job.universe_size, static_cast<uint32_t>(job.ranks.size()));
   for (const auto& place : job.ranks) {
@@ -34,7 +35,7 @@ bool send_line(int fd, const std::string& line) {
 }  // namespace
 
 Result<int> Server::Impl::open_pmi1(JobRecord& record, uint32_t rank) {
-  if (!record.pmi1) record.pmi1 = std::make_unique<Pmi1Job>(facts_of(record.job));
+  if (!record.pmi1) record.pmi1 = std::make_unique<Pmi1Job>(facts_of(record.job, options.node));
   if (record.pmi1_sockets.contains(rank))
     return fail(Code::kInternal, fmt::format("rank {} has its PMI-1 socket already", rank));
   int ends[2];
@@ -49,6 +50,14 @@ Result<int> Server::Impl::open_pmi1(JobRecord& record, uint32_t rank) {
   }
   record.pmi1_sockets[rank] = ends[0];
   return ends[1];
+}
+
+void Server::Impl::send_pmi1(const JobRecord& record, const Pmi1Job::Output& out) const {
+  for (const auto& line : out.lines) {
+    const auto to = record.pmi1_sockets.find(line.rank);
+    if (to != record.pmi1_sockets.end() && !send_line(to->second, line.text))
+      log::warn("rank {} does not read its PMI-1 connection", line.rank);
+  }
 }
 
 void Server::Impl::read_pmi1(const std::string& job, uint32_t rank) {
@@ -66,11 +75,16 @@ void Server::Impl::read_pmi1(const std::string& job, uint32_t rank) {
     ::close(socket->second);
     record.pmi1_sockets.erase(socket);
   }
-  for (const auto& line : out.lines) {
-    const auto to = record.pmi1_sockets.find(line.rank);
-    if (to != record.pmi1_sockets.end() && !send_line(to->second, line.text))
-      log::warn("rank {} does not read its PMI-1 connection", line.rank);
-  }
+  send_pmi1(record, out);
+  if (out.barrier)
+    exchange->meet(Meeting::kPmi1Barrier, {{job, kAllRanks}}, std::move(*out.barrier),
+                   [this, job](const Result<std::string>& all) {
+                     const auto it = jobs.find(job);
+                     if (it == jobs.end()) return;
+                     Pmi1Job::Output done;
+                     it->second.pmi1->barrier_done(all, done);
+                     send_pmi1(it->second, done);
+                   });
   const ProcId id{job, rank};
   {
     const std::lock_guard lock(mutex);

@@ -89,6 +89,7 @@ struct Server::Impl final : Exchange::Home {
   // pmi1_link.cc
   Result<int> open_pmi1(JobRecord& record, uint32_t rank);  // the child's end
   void read_pmi1(const std::string& job, uint32_t rank);
+  void send_pmi1(const JobRecord& record, const Pmi1Job::Output& out) const;
   void close_pmi1(JobRecord& record);
   // fence.cc. `reply` gets all nodes' data; an error when a rank of `procs` is gone or time is up.
   void gather(Meeting kind, std::vector<ProcId> procs, Result<std::string> part,

@@ -147,3 +147,17 @@ Test(nodes, run_unmodified_open_mpi, .timeout = 240) {
                    outcome.text().c_str());
   }
 }
+
+Test(nodes, run_unmodified_mpich, .timeout = 120) {
+  if (!is_installed("mpicc.mpich")) cr_skip_test("mpicc.mpich is not installed");
+  const TempDir dir;
+  const std::string program = compile("mpicc.mpich", dir.path() + "/foreign");
+  HostedOptions options;
+  options.parents = kChain;
+  options.environment = {"UCX_TLS=tcp,self,sysv,cma"};
+  const auto good = host_job({{{program, "hello"}, 5}}, options);
+  cr_expect(good.all_good(), "%s", good.text().c_str());
+  cr_expect_eq(count(good.output, " of 5 sum 15 node 2 "), 4, "%s", good.text().c_str());
+  const auto abort = host_job({{{program, "abort"}, 5}}, options);
+  cr_expect(abort.finished && abort.abort_status == 42, "%s", abort.text().c_str());
+}
