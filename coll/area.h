@@ -60,6 +60,7 @@ struct alignas(4096) Area {
   Words words[2];
   Counter reached;              // call number << 24 | round
   Counter claimed[2], done[2];  // rank 0's: chunks taken and finished, by parity
+  Counter given_up;  // number of the call this rank has left with an error: its buffers are its own
   alignas(4096) char slot[2][kSlotBytes];
   alignas(4096) char stage[kStageHalves][kStageBytes];
   alignas(4096) char result[kStageHalves][kResultBytes];

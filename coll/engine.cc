@@ -132,6 +132,7 @@ void Engine::end(Task& task, const Error& why) {
       impl_->abandoned.push_back(item.request);
   }
   task.in_flight.clear();
+  if (task.plan->shared) task.give_up();
   std::erase(task.channel->waiting, &task);
   if (task.channel->running == &task) task.channel->running = nullptr;
   --task.channel->n_pending;
@@ -233,6 +234,11 @@ Status Engine::wait(Request* request, Deadline deadline) {
   const std::string text =
       fmt::format("{} on {} did not end within {} ms; {}", to_string(task.call),
                   task.channel->group.name, deadline.limit_ms(), missing_text(task, links_));
+  // What was sent must not be read once the caller has its buffers back.
+  for (const Task* other : impl_->active)
+    if (other->channel == task.channel)
+      for (const Task::InFlight& item : other->in_flight)
+        links_.abandon(item.request, deadline.limit_ms());
   break_channel(*task.channel, {Code::kTimeout, text});
   if (!task.done) end(task, task.channel->broken.error());
   return request->status();
@@ -279,10 +285,19 @@ void Engine::look_around() {
       continue;
     }
     if (task->idle_since_ns == 0) task->idle_since_ns = now;
-    if (!task->reported && now - task->idle_since_ns >= kReportAfterNs) {
-      task->reported = true;
-      send_report(channel, links_, task->call);
+    if (now - task->idle_since_ns < kReportAfterNs) continue;
+    // A rank that left because calls differ has told so before: that was read above. One that left
+    // because another one never came has no news.
+    const int rank = task->plan->shared && all_came(*task) ? task->gave_up() : -1;
+    if (rank >= 0) {
+      break_channel(channel, {Code::kPeerFailed,
+                              fmt::format("{} on {}: rank {} has given it up",
+                                          to_string(task->call), channel.group.name, rank)});
+      continue;
     }
+    if (task->reported) continue;
+    task->reported = true;
+    send_report(channel, links_, task->call);
   }
 }
 

@@ -9,8 +9,9 @@
 // plans in shared memory run one after the other in call order.
 // Failure: a task whose communicator has lost a rank, or whose ranks made different calls, ends
 // with kPeerFailed or kMismatch, and its communicator is broken from then on: later calls fail at
-// once with the same words. So does a deadline. Messages that were half under way may still read
-// or write the buffers of the failed call until their peer is done with them.
+// once with the same words. So does a deadline; then a rank that a message of the call is half way
+// to or from counts as failed, so that nobody uses the caller's buffers any more. After a mismatch
+// or a death such messages may still read or write them until their peer is done.
 // Thread: one at a time.
 #pragma once
 

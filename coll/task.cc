@@ -13,6 +13,7 @@
 namespace rlx {
 namespace {
 
+constexpr std::int64_t kChunkMs = 100;    // far more than a chunk takes
 constexpr std::uint64_t kTinyBytes = 64;  // copied here: calling the kernel costs more
 constexpr int kRoundBits = 24;
 constexpr std::uint64_t kCallMix = 0x9e3779b97f4a7c15;  // odd: distinct for distinct numbers
@@ -162,6 +163,7 @@ bool Task::advance_chain(Links& links) {
   for (;;) {
     const Step& step = plan->steps[at_step];
     if (step.what == Do::stop) {
+      if (plan->offers) check_given_up();
       ended = true;
       return true;
     }
@@ -307,8 +309,10 @@ Task::Ran Task::claim(const Step& step, Links& links) {
   auto& finished = area(0).done[parity].value;
   const std::uint64_t n_chunks = (step.n + step.chunk - 1) / step.chunk;
   if (at_peer == 0) {  // some chunk may be left
-    const std::uint64_t mine = claimed.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t mine = claimed.fetch_add(1);
     if (mine < n_chunks) {
+      check_given_up();
+      if (ended) return Ran::blocked;
       const std::uint64_t first = mine * step.chunk;
       reduce(step, first, std::min<std::uint64_t>(step.chunk, step.n - first));
       if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == n_chunks) ring(links);
@@ -319,6 +323,34 @@ Task::Ran Task::claim(const Step& step, Links& links) {
   if (finished.load(std::memory_order_acquire) < n_chunks) return Ran::blocked;
   at_peer = 0;
   return Ran::done;
+}
+
+// What was read from the buffers of a rank that has left the call may be something else by then.
+void Task::check_given_up() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (const int rank = gave_up(); rank >= 0)
+    fail_with(Code::kPeerFailed, fmt::format("rank {} has given it up", rank));
+}
+
+int Task::gave_up() const {
+  for (int r = 0; r < channel->group.size(); ++r)
+    if (area(r).given_up.value.load() == shared_number) return r;
+  return -1;
+}
+
+void Task::give_up() {
+  const int parity = static_cast<int>(shared_number & 1);
+  if (area(channel->group.rank).line[parity].stamp.load() != shared_number) return;  // not here yet
+  area(channel->group.rank).given_up.value.store(shared_number);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!plan->has_claims) return;
+  // Nobody begins a chunk after this; chunks that were begun write to our buffers. A rank that
+  // stopped in the midst of one is not waited for.
+  const auto& taken = area(0).claimed[parity].value;
+  const auto& finished = area(0).done[parity].value;
+  const Deadline deadline = Deadline::after_ms(kChunkMs);
+  while (finished.load() < taken.load() && !deadline.passed()) {
+  }
 }
 
 // --- graphs ----------------------------------------------------------------------------------

@@ -69,6 +69,10 @@ struct Task final : Request {
   // As far as it goes now; true if anything moved. When the plan is at its end, or something went
   // wrong, `ended` is set (and `trouble` in the second case).
   bool advance(Links& links);
+  // This rank leaves the call: peers stop using its buffers, and do not trust what they read there.
+  void give_up();
+  // The first rank that has left the call like that; -1 if none.
+  int gave_up() const;
   bool ended = false;
   Code trouble = Code::kOk;
   std::string trouble_text;
@@ -84,6 +88,7 @@ struct Task final : Request {
   bool pooled_at(int rank) const;
   bool any_pooled() const;
   Ran claim(const Step& step, Links& links);
+  void check_given_up();
   void arrive(const Step& step, Links& links);
   void start_step(std::uint32_t step, Links& links);
   void finish_step(std::uint32_t step);

@@ -119,6 +119,8 @@ std::string take_report(Channel& channel, int rank, const CallText& call) {
   return mismatch_text(channel, rank, call, channel.group.rank, own);
 }
 
+bool all_came(const Task& task) { return absent_by_line(task).empty(); }
+
 std::string missing_text(const Task& task, Links& links) {
   const Group& group = task.channel->group;
   const std::vector<int> absent =

@@ -33,6 +33,8 @@ void send_report(Channel& channel, Links& links, const CallText& call);
 std::string take_report(Channel& channel, int rank, const CallText& call);
 std::string mismatch_text(const Channel& channel, int rank_a, const CallText& a, int rank_b,
                           const CallText& b);
+// A plan in shared memory: the lines of all ranks are there.
+bool all_came(const Task& task);
 // For a deadline: who has not come, or which phase is waited for.
 std::string missing_text(const Task& task, Links& links);
 

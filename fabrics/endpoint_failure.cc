@@ -17,6 +17,7 @@ void Endpoint::Impl::fail_peer(int failed_rank, std::string cause) {
   peer.single_bytes = -1;
   if (n_failed++ == 0) first_failed = failed_rank;
   log::debug("{}", peer.failed->text);
+  if (peer.wire != nullptr) peer.wire->withdraw(failed_rank);
   fail_sends(failed_rank, *peer.failed);
   fail_receives(failed_rank, *peer.failed);
   fail_any_source(failed_rank, *peer.failed);

@@ -208,7 +208,8 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   void append(Message* message, const char* data, std::uint64_t n);
   void answer(Message* message);
   void grant(Message* message);
-  bool read_on(Message* message);
+  enum class Read { again, done, gone };
+  Read read_on(Message* message);
   bool read_all();
   void finish_recv(RecvOp* op, int source, std::uint64_t tag, std::uint64_t n_bytes);
   void complete(Message* message);

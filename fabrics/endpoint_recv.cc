@@ -239,7 +239,7 @@ void Endpoint::Impl::answer(Message* message) {
   message->n_wanted = std::min(message->n_bytes, message->op->room);
   if (message->address == 0 || message->n_wanted == 0) return grant(message);
   message->stage = Message::Stage::kReading;
-  if (!read_on(message)) reading.push_back(message);
+  if (read_on(message) != Read::done) reading.push_back(message);
 }
 
 void Endpoint::Impl::grant(Message* message) {
@@ -252,26 +252,34 @@ void Endpoint::Impl::grant(Message* message) {
   if (message->n_wanted == 0) complete(message);
 }
 
-// The next slice; true when no more is to be read.
-bool Endpoint::Impl::read_on(Message* message) {
+// The next slice. `done`: no more is to be read.
+Endpoint::Impl::Read Endpoint::Impl::read_on(Message* message) {
   const std::uint64_t at = message->n_arrived;
   const std::uint64_t n = std::min(kReadSlice, message->n_wanted - at);
   const Status got = peers[message->source].wire->read(message->source, {message->address + at, n},
                                                        message->op->data + at);
+  if (!got && got.error().code == Code::kPeerFailed) return Read::gone;
   if (!got) {
     log::debug("{}; it is sent instead", got.error().text);
     grant(message);
-    return true;
+    return Read::done;
   }
   message->n_arrived += n;
-  if (message->n_arrived != message->n_wanted) return false;
+  if (message->n_arrived != message->n_wanted) return Read::again;
   send_control(message->source, {kTaken, message->id, {}, 0});
   complete(message);
-  return true;
+  return Read::done;
 }
 
 bool Endpoint::Impl::read_all() {
-  std::erase_if(reading, [this](Message* message) { return read_on(message); });
+  int gone = -1;
+  std::erase_if(reading, [&](Message* message) {
+    const Read read = read_on(message);
+    if (read == Read::gone) gone = message->source;
+    return read == Read::done;
+  });
+  // Takes its messages out of `reading`. Of several, the others follow in the next turn.
+  if (gone >= 0) fail_peer(gone, "what it offered to be read it has withdrawn");
   return true;
 }
 

@@ -22,6 +22,7 @@ class SelfWire final : public Wire {
   int progress(Sink& sink) override;
   bool offers(Link peer, const void* data, std::uint64_t n_bytes) const override;
   Status read(Link peer, RemoteSpan from, void* to) override;
+  void withdraw(Link) override {}
   bool arm() override { return true; }
   void disarm() override {}
   int fd() const override { return -1; }

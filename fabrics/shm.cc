@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -30,6 +31,7 @@ namespace {
 constexpr std::uint64_t kReadPoolFrom = 16 << 10;
 constexpr std::uint32_t kPieceBytes = 8 << 10;
 constexpr int kEndingMs = 500;
+constexpr const char* kGivenUp = "it has given this rank up, after an operation that did not end";
 constexpr int kFramesPerLook = 16;
 constexpr std::size_t kMaxSlots = 4096;
 
@@ -103,6 +105,11 @@ struct ShmWire::Impl {
     if (peer.in.acknowledge() && peer.bell != nullptr) peer.bell->ring(peer.wake_fd);
   }
   void drop(Peer& peer, Sink& sink, std::string why);
+  // It has withdrawn what it offered us, and listens to us no more.
+  bool has_given_us_up(const Peer& peer) const {
+    return peer.area != nullptr &&
+           header_of(*peer.area).given_up(layout.n_slots)[address.slot].load() != 0;
+  }
 
   int rank;
   std::vector<int> slot_of;  // by rank; -1: cannot be local
@@ -293,11 +300,12 @@ void ShmWire::check(Sink& sink) {
   if (::poll(fds.data(), fds.size(), 0) < 0) return;
   for (std::size_t i = 0; i < fds.size(); ++i) {
     Impl::Peer& peer = *watched[i];
-    if (fds[i].revents == 0 && (peer.pid_fd >= 0 || peer.is_thread)) continue;
+    const bool ended = fds[i].revents != 0 || (peer.pid_fd < 0 && !peer.is_thread);
+    if (!ended && !impl_->has_given_us_up(peer)) continue;
     while (impl_->read_frames(peer, sink, kFramesPerLook) > 0) {
     }
     if (std::find(impl_->live.begin(), impl_->live.end(), &peer) != impl_->live.end())
-      impl_->drop(peer, sink, fmt::format("its process {} ended", peer.pid));
+      impl_->drop(peer, sink, ended ? fmt::format("its process {} ended", peer.pid) : kGivenUp);
   }
 }
 
@@ -315,9 +323,24 @@ Status ShmWire::read(Link from_rank, RemoteSpan from, void* to) {
   Impl::Peer& peer = *impl_->by_rank[from_rank];
   const void* here =
       peer.is_thread ? reinterpret_cast<const void*>(from.address) : peer.pool.pointer(from);
-  if (here == nullptr) return read_process(peer.pid, from, to);
-  std::memcpy(to, here, from.n_bytes);
-  return {};
+  Status got;
+  if (here == nullptr)
+    got = read_process(peer.pid, from, to);
+  else
+    std::memcpy(to, here, from.n_bytes);
+  // After the copy: see AreaHeader::given_up.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (impl_->has_given_us_up(peer)) return fail(Code::kPeerFailed, kGivenUp);
+  return got;
+}
+
+void ShmWire::withdraw(Link to) {
+  const Impl::Peer* const peer = impl_->peer(to);
+  if (peer == nullptr) return;
+  header_of(*impl_->area).given_up(impl_->layout.n_slots)[peer->slot].store(1);
+  // Nothing we write from now on may be seen by one who does not see this.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  ring(to);
 }
 
 bool ShmWire::arm() {

@@ -38,6 +38,7 @@ class ShmWire final : public Wire {
   void check(Sink& sink) override;
   bool offers(Link peer, const void* data, std::uint64_t n_bytes) const override;
   Status read(Link peer, RemoteSpan from, void* to) override;
+  void withdraw(Link peer) override;
   bool arm() override;
   void disarm() override;
   int fd() const override;

@@ -2,7 +2,8 @@
 // What a rank shows its local peers: one segment with its bell, the rings its peers write into,
 // and the regions collectives work in.
 //
-//   AreaHeader | readable_by[n_slots] | ring from slot 0 | ring from slot 1 ... | regions
+//   AreaHeader | readable_by[n_slots] | given_up[n_slots] | ring from slot 0 | ring from slot 1 ...
+//   | regions
 //
 // A slot is a rank's place among the ranks that may be on this host; all of them agree on it.
 #pragma once
@@ -33,6 +34,9 @@ struct AreaHeader {
   std::atomic<std::uint8_t>* readable_by() {
     return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1);
   }
+  // Set by us when the peer in that slot may read our memory no more. It looks after each read, so
+  // that a read that saw what we wrote afterwards does not count.
+  std::atomic<std::uint8_t>* given_up(int n_slots) { return readable_by() + n_slots; }
 };
 
 struct AreaLayout {

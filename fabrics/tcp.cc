@@ -218,8 +218,16 @@ Error TcpWire::explain_end(const Peer& peer) const {
   if (peer.in.said_bye()) return {Code::kPeerFailed, "it has left the job in good order"};
   std::string why = peer.in.why();
   if (why.empty() && peer.out.error()) why = strerror(peer.out.error());
-  if (why.empty()) why = "closed by the other end, whose process is gone";
+  if (why.empty()) why = "closed by the other end: its process is gone, or has given this rank up";
   return {Code::kPeerFailed, fmt::format("TCP connection with {}: {}", peer.route, why)};
+}
+
+// The link then ends like one that the other end closed.
+void TcpWire::withdraw(Link link) {
+  Peer& peer = at(link);
+  peer.out.give_up();
+  peer.in.divert();
+  if (peer.fd) ::shutdown(peer.fd.get(), SHUT_RDWR);
 }
 
 // --- Waiting and the end ---

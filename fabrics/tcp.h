@@ -37,6 +37,7 @@ class TcpWire final : public Wire {
   Posted post(Link peer, const Frame& frame) override;
   int progress(Sink& sink) override;
   void check(Sink& sink) override;
+  void withdraw(Link peer) override;
   bool arm() override;
   void disarm() override {}
   int fd() const override { return epoll_.get(); }

@@ -168,6 +168,13 @@ void OutStream::say_bye(int fd) {
   (void)::send(fd, header, sizeof header, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+void OutStream::give_up() {
+  error_ = ECANCELED;
+  pieces_.clear();
+  copies_.clear();
+  n_outside_ = 0;
+}
+
 // --- In ---
 
 Moved InStream::stop(std::string why) {
@@ -268,6 +275,12 @@ void InStream::begin_body(const FrameHeader& header, Link peer, Sink& sink) {
   n_body_ = end_ - begin_;
   memcpy(body_, ahead_.get() + begin_, n_body_);
   begin_ = end_ = 0;
+}
+
+void InStream::divert() {
+  if (!body_) return;
+  if (spill_.size() < header_.n_pay) spill_.resize(header_.n_pay);
+  body_ = spill_.data();
 }
 
 void InStream::finish_body(Link peer, Sink& sink, int& n_frames) {

@@ -34,6 +34,9 @@ class OutStream {
   // Best effort, after everything else has left.
   void say_bye(int fd);
 
+  // Nothing more leaves, and what waits in the callers' memory is forgotten.
+  void give_up();
+
   bool empty() const { return pieces_.empty(); }
   // errno of a write that failed, 0 if none did. The stream takes nothing after that.
   int error() const { return error_; }
@@ -66,6 +69,8 @@ class InStream {
   // Empty: the peer closed the connection without a word.
   const std::string& why() const { return why_; }
   bool said_bye() const { return bye_; }
+  // What is still to come of a body goes to memory of our own.
+  void divert();
 
  private:
   Moved read_ahead(int fd);

@@ -104,10 +104,16 @@ class Wire {
 
   // True: instead of sending n_bytes at `data` it is better that `peer` calls read() on them.
   virtual bool offers(Link, const void* /*data*/, std::uint64_t /*n_bytes*/) const { return false; }
-  // Copies peer memory that the peer's wire offered. An error means that it must be sent instead.
+  // Copies peer memory that the peer's wire offered. kPeerFailed: the peer has withdrawn it.
+  // Another error means that it must be sent instead.
   virtual Status read(Link, RemoteSpan, void* /*to*/) {
     return fail(Code::kUnsupported, "this wire reads no peer memory");
   }
+
+  // Gives the peer up, for good: when this returns, memory of this process that `peer` was offered
+  // or that post() still holds is never sent (a read of it that has not returned fails), nothing
+  // that arrives is written to what place() said, and the peer's wire will report us down.
+  virtual void withdraw(Link peer) = 0;
 
   // Sleeping: after arm() returned true, any event for this wire makes fd() readable (or rings
   // bell(), if the wire has one). arm() returns false when something is already there, and the wait

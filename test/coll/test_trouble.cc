@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 
+#include "fabrics/shm.h"
 #include "test/coll/station.h"
 #include "test/support/fork_world.h"
 
@@ -167,4 +169,57 @@ Test(trouble, of_a_call_that_waits_behind_a_broken_one_ends_with_it, .timeout = 
     apart->release();
     station.meet();
   });
+}
+
+// A rank whose deadline has passed has its buffers back. One that calls later may neither take what
+// it finds there for a part of the result, nor write into them.
+Test(trouble, of_a_late_rank_is_told_and_buffers_of_the_others_are_left_alone, .timeout = 100) {
+  constexpr std::uint64_t kCount = 300000;
+  struct Case {
+    const char *fabrics, *rules;
+    bool pooled;
+  };
+  for (const Case& one : {Case{"self,shm", "all_reduce -> shared", true},
+                          Case{"self,shm", "all_reduce -> staged", false},
+                          Case{"self,shm", "all_reduce -> direct", true},
+                          Case{"self,tcp", "all_reduce -> direct", false}}) {
+    auto& told = shared_number();
+    const auto body = [&](Bootstrap& bootstrap) {
+      Station station(bootstrap, one.fabrics);
+      Collectives& comm = station.communicator(one.rules);
+      std::vector<std::int32_t> own(one.pooled ? 0 : 2 * kCount);
+      std::int32_t* in = own.data();
+      if (one.pooled) {
+        auto memory = station.endpoint().shm()->pool_alloc(2 * kCount * sizeof *in);
+        RLX_EXPECT_OK(memory);
+        in = static_cast<std::int32_t*>(*memory);
+      }
+      std::fill_n(in, 2 * kCount, station.rank());
+      const Call call{.coll = Coll::all_reduce,
+                      .dtype = Dtype::i32,
+                      .op = Op::sum,
+                      .count = kCount,
+                      .in = in,
+                      .out = in + kCount};
+      RLX_EXPECT_OK(bootstrap.fence(soon()));
+      const bool late = station.rank() == 1;
+      if (!late) {
+        const Status status = comm.run(call, Deadline::after_ms(50));
+        RLX_EXPECT(!status && status.error().code == Code::kTimeout, "no timeout");
+        std::fill_n(in, 2 * kCount, 77);
+      }
+      RLX_EXPECT_OK(bootstrap.fence(soon()));
+      if (late) {
+        const Status status = comm.run(call, soon());
+        RLX_EXPECT(!status && status.error().code == Code::kPeerFailed, "{}",
+                   status ? "success" : status.error().text);
+        told = 1;
+      } else {
+        RLX_EXPECT_OK(station.engine().until([&] { return told != 0; }, soon()));
+        RLX_EXPECT(std::all_of(in, in + 2 * kCount, [](auto x) { return x == 77; }), "written to");
+      }
+    };
+    const WorldResult result = fork_world(2, body);
+    cr_assert(result.ok, "%s, %s: %s", one.fabrics, one.rules, result.text.c_str());
+  }
 }

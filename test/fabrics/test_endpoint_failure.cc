@@ -74,6 +74,31 @@ void one_dies(const char* what, const std::function<void(Endpoint&)>& dying,
 
 void at_once(Endpoint&) {}
 
+// How a long message travels.
+struct Way {
+  const char *what, *fabrics;
+  bool by_reading;  // copied from the sender's memory without its doing
+};
+constexpr Way kWays[] = {{"through the ring", "self,shm", false},
+                         {"read by the receiver", "self,shm", true},
+                         {"through a socket", "self,tcp", false}};
+
+template <class Ready>
+Status poll_until(Endpoint& ep, Ready&& ready) {
+  return ep.until(
+      [&] {
+        ep.poll();
+        return ready() ? Turn::kDone : Turn::kMoved;  // no bell rings for it: stay awake
+      },
+      soon());
+}
+
+Turn until_some_came(Endpoint& ep) {
+  const bool moved = ep.poll();
+  if (ep.pending().at(0).n_moved > 0) return Turn::kDone;
+  return moved ? Turn::kMoved : Turn::kIdle;
+}
+
 }  // namespace
 
 Test(failure, a_waiting_receive_is_told, .timeout = 120) {
@@ -123,17 +148,8 @@ Test(failure, a_waiting_send_is_told, .timeout = 120) {
 // The receiver ends the sender when a part has come: how far a sender comes by itself before it
 // dies is for the scheduler to say.
 Test(failure, a_sender_dies_in_the_middle_of_a_message, .timeout = 120) {
-  void* const page =
-      mmap(nullptr, sizeof(pid_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  cr_assert(page != MAP_FAILED);
-  auto& sender = *new (page) std::atomic<pid_t>(0);
-  struct Way {
-    const char *what, *fabrics;
-    bool by_reading;  // copied from the sender's memory without its doing
-  };
-  for (const Way way :
-       {Way{"through the ring", "self,shm", false}, Way{"read by the receiver", "self,shm", true},
-        Way{"through a socket", "self,tcp", false}}) {
+  auto& sender = shared_number();
+  for (const Way& way : kWays) {
     const auto body = [&](Bootstrap& boot) {
       auto ep = open(boot, way.fabrics);
       if (ep->shm() != nullptr) ep->shm()->set_crowded(way.by_reading);
@@ -145,13 +161,7 @@ Test(failure, a_sender_dies_in_the_middle_of_a_message, .timeout = 120) {
       }
       std::vector<char> into(kHuge);
       Request* const r = ep->irecv(1, 1, kWholeTag, into.data(), kHuge);
-      RLX_EXPECT_OK(ep->until(
-          [&] {
-            const bool moved = ep->poll();
-            if (ep->pending().at(0).n_moved > 0) return Turn::kDone;
-            return moved ? Turn::kMoved : Turn::kIdle;
-          },
-          soon()));
+      RLX_EXPECT_OK(ep->until([&] { return until_some_came(*ep); }, soon()));
       pollfd ended{static_cast<int>(syscall(SYS_pidfd_open, sender.load(), 0)), POLLIN, 0};
       kill(sender, SIGKILL);
       RLX_EXPECT(poll(&ended, 1, 20000) == 1, "rank 1 does not die");
@@ -161,7 +171,6 @@ Test(failure, a_sender_dies_in_the_middle_of_a_message, .timeout = 120) {
         fork_world(2, body, {.timeout_ms = 20000, .report_deaths = false, .expect_dead = {1}});
     cr_assert(result.ok, "%s: %s", way.what, result.text.c_str());
   }
-  munmap(page, sizeof(pid_t));
 }
 
 Test(failure, a_sender_dies_before_it_is_answered, .timeout = 120) {
@@ -220,6 +229,48 @@ Test(failure, a_rank_that_died_before_we_came_is_known_dead, .timeout = 120) {
         fork_world(3, body, {.timeout_ms = 30000, .report_deaths = false, .expect_dead = {1}});
     cr_assert(result.ok, "%s: %s", fabrics, result.text.c_str());
   }
+}
+
+// A send that did not end in time gives its memory back to the caller: whatever the receiver does
+// later, it must not take what the caller has written since for the message.
+Test(failure, what_a_sender_gave_up_is_never_received, .timeout = 120) {
+  for (const Way& way : kWays)
+    for (const bool begun : {false, true}) {
+      auto& came = shared_number();
+      auto& received = shared_number();
+      const auto body = [&](Bootstrap& boot) {
+        auto ep = open(boot, way.fabrics);
+        if (ep->shm() != nullptr) ep->shm()->set_crowded(way.by_reading);
+        if (boot.facts().rank == 0) {
+          std::vector<char> data(kHuge, 'a');
+          Request* const r = ep->isend(1, 1, data.data(), kHuge);
+          RLX_EXPECT_OK(poll_until(*ep, [&] { return !begun || came; }));
+          const auto status = ep->wait(r, Deadline::after_ms(20));
+          RLX_EXPECT(!status && status.error().code == Code::kTimeout, "no timeout");
+          ep->abandon(r, 100);
+          r->release();
+          std::fill(data.begin(), data.end(), 'b');
+          RLX_EXPECT_OK(boot.fence(soon()));
+          // Where they were not connected yet, it hears of it through our wire.
+          RLX_EXPECT_OK(poll_until(*ep, [&] { return received != 0; }));
+          return;
+        }
+        std::vector<char> into(kHuge, 'c');
+        Request* r = nullptr;
+        if (begun) {
+          r = ep->irecv(0, 1, kWholeTag, into.data(), kHuge);
+          RLX_EXPECT_OK(ep->until([&] { return until_some_came(*ep); }, soon()));
+          came = 1;
+        }
+        RLX_EXPECT_OK(boot.fence(soon()));
+        if (!begun) r = ep->irecv(0, 1, kWholeTag, into.data(), kHuge);
+        expect_failure(finish(*ep, r), 0);
+        received = 1;
+      };
+      const auto result = fork_world(2, body, {.timeout_ms = 20000});
+      cr_assert(result.ok, "%s, %s: %s", way.what, begun ? "begun" : "not begun",
+                result.text.c_str());
+    }
 }
 
 Test(failure, only_receives_that_the_dead_could_serve_fail, .timeout = 120) {

@@ -50,6 +50,7 @@ class ScriptedWire final : public Wire {
     std::memset(to, 'r', from.n_bytes);
     return {};
   }
+  void withdraw(Link) override {}
   bool arm() override { return true; }
   void disarm() override {}
   int fd() const override { return -1; }

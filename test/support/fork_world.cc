@@ -282,4 +282,11 @@ WorldResult thread_world(int n_ranks, const RankBody& body, const WorldOptions& 
   return result;
 }
 
+std::atomic<int>& shared_number() {
+  void* const page =
+      mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) throw std::runtime_error("cannot map memory for the test world");
+  return *new (page) std::atomic<int>(0);
+}
+
 }  // namespace rlx::test

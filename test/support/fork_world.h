@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
@@ -40,6 +41,10 @@ WorldResult thread_world(int n_ranks, const RankBody& body, const WorldOptions& 
 struct RankFailed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// A number, 0 at first, that the ranks of worlds that are forked later share. Lives as long as the
+// process.
+std::atomic<int>& shared_number();
 
 }  // namespace rlx::test
 
