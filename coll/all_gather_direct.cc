@@ -6,35 +6,20 @@
 // Order: nothing is reduced.
 // Source: Thakur, Rabenseifner, Gropp 2005 (pairwise).   Tested by test/coll/test_plans.cc
 #include "coll/algorithms.h"
-#include "coll/pattern.h"
+#include "coll/blocks.h"
 
 namespace rlx {
 namespace {
 
 const char* reject(const Shape&) { return nullptr; }
 
-double cost_us(const Shape& shape, const Model& model) {
-  const auto n = static_cast<double>(payload_bytes(shape));
-  const double p = shape.n_ranks;
-  return model.alpha_us + model.switch_us +
-         (p - 1) * (0.2 * model.alpha_us + n / p * model.beta_us);
-}
-
-Range block(const Shape& shape, int r) {
-  const std::uint64_t size = size_of(shape.dtype);
-  const auto at = static_cast<std::size_t>(r);
-  if (shape.coll == Coll::all_gatherv)
-    return {shape.recv.displs[at] * size, shape.recv.counts[at] * size};
-  return {at * shape.n_bytes(), shape.n_bytes()};
-}
-
 Plan plan(const Shape& shape, const Params&) {
   auto b = PlanBuilder::graph();
   const int p = shape.n_ranks, me = shape.rank;
-  const Range own = block(shape, me);
+  const Range own = block_of(shape, shape.recv, me);
   for (int i = 1; i < p; ++i) {
     const int from = (me - i + p) % p;
-    const Range theirs = block(shape, from);
+    const Range theirs = block_of(shape, shape.recv, from);
     b.recv(from, {Space::out, 0, theirs.first}, theirs.n, 0);
     b.send((me + i) % p, {Space::in}, own.n, 0);
   }
@@ -49,14 +34,14 @@ const Algorithm kAllGatherDirect = {Coll::all_gather,
                                     "every block to everyone",
                                     "Thakur, Rabenseifner, Gropp 2005",
                                     reject,
-                                    cost_us,
+                                    blocks_cost_us,
                                     plan};
 const Algorithm kAllGathervDirect = {Coll::all_gatherv,
                                      "direct",
                                      "every block to everyone",
                                      "Thakur, Rabenseifner, Gropp 2005",
                                      reject,
-                                     cost_us,
+                                     blocks_cost_us,
                                      plan};
 
 }  // namespace rlx

@@ -14,13 +14,6 @@ namespace {
 
 const char* reject(const Shape&) { return nullptr; }
 
-double cost_us(const Shape& shape, const Model& model) {
-  const auto n = static_cast<double>(shape.n_bytes());
-  const double p = shape.n_ranks;
-  return 2 * (model.alpha_us + model.switch_us) + 2 * (p - 1) * 0.2 * model.alpha_us +
-         n * (2 * (p - 1) / p * model.beta_us + model.gamma_us);
-}
-
 Plan plan(const Shape& shape, const Params& params) {
   auto b = PlanBuilder::graph();
   b.reduction(shape.dtype, shape.op, exact_sum(shape));
@@ -35,15 +28,9 @@ Plan plan(const Shape& shape, const Params& params) {
     const auto round = leaves.n_rounds + static_cast<std::uint32_t>(s);
     const Range segment = leaves.segments[s].range;
     const Ref mine{Space::out, 0, (own.first + segment.first) * size};
-    for (int i = 1; i < p; ++i) {
-      const int peer = (me + i) % p, from = (me - i + p) % p;
-      b.after(b.send(peer, mine, segment.n * size, round), leaves.segments[s].reduced);
-      const Range theirs = range_of(from);
-      const std::uint64_t first = std::min(s * leaves.piece, theirs.n);
-      const auto got = b.recv(from, {Space::out, 0, (theirs.first + first) * size},
-                              std::min(leaves.piece, theirs.n - first) * size, round);
-      if (shape.in_place) b.after(got, leaves.sent[from][s]);  // lands on what is being sent
-    }
+    for (int i = 1; i < p; ++i)
+      b.after(b.send((me + i) % p, mine, segment.n * size, round), leaves.segments[s].reduced);
+    recv_sums(b, shape, leaves, range_of, s);
   }
   return std::move(b).seal();
 }
@@ -55,7 +42,7 @@ const Algorithm kAllReduceDirect = {Coll::all_reduce,
                                     "raw parts to their owners, results to all",
                                     "Thakur, Rabenseifner, Gropp 2005",
                                     reject,
-                                    cost_us,
+                                    leaves_cost_us,
                                     plan};
 
 }  // namespace rlx

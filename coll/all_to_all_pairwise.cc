@@ -7,37 +7,23 @@
 // Order: nothing is reduced.
 // Source: Thakur, Rabenseifner, Gropp 2005.   Tested by test/coll/test_plans.cc
 #include "coll/algorithms.h"
-#include "coll/pattern.h"
+#include "coll/blocks.h"
 
 namespace rlx {
 namespace {
 
 const char* reject(const Shape&) { return nullptr; }
 
-double cost_us(const Shape& shape, const Model& model) {
-  const auto n = static_cast<double>(payload_bytes(shape));
-  const double p = shape.n_ranks;
-  return model.alpha_us + model.switch_us +
-         (p - 1) * (0.2 * model.alpha_us + n / p * model.beta_us);
-}
-
-Range block(const Shape& shape, const Blocks& blocks, int r) {
-  const std::uint64_t size = size_of(shape.dtype);
-  const auto at = static_cast<std::size_t>(r);
-  if (shape.coll == Coll::all_to_allv) return {blocks.displs[at] * size, blocks.counts[at] * size};
-  return {at * shape.n_bytes(), shape.n_bytes()};
-}
-
 Plan plan(const Shape& shape, const Params&) {
   auto b = PlanBuilder::graph();
   const int p = shape.n_ranks, me = shape.rank;
   for (int i = 1; i < p; ++i) {
     const int to = (me + i) % p, from = (me - i + p) % p;
-    const Range gives = block(shape, shape.send, to), takes = block(shape, shape.recv, from);
+    const Range gives = block_of(shape, shape.send, to), takes = block_of(shape, shape.recv, from);
     b.recv(from, {Space::out, 0, takes.first}, takes.n, 0);
     b.send(to, {Space::in, 0, gives.first}, gives.n, 0);
   }
-  const Range from_me = block(shape, shape.send, me), to_me = block(shape, shape.recv, me);
+  const Range from_me = block_of(shape, shape.send, me), to_me = block_of(shape, shape.recv, me);
   b.copy({Space::out, 0, to_me.first}, {Space::in, 0, from_me.first}, from_me.n);
   return std::move(b).seal();
 }
@@ -49,14 +35,14 @@ const Algorithm kAllToAllPairwise = {Coll::all_to_all,
                                      "every block straight to its rank",
                                      "Thakur, Rabenseifner, Gropp 2005",
                                      reject,
-                                     cost_us,
+                                     blocks_cost_us,
                                      plan};
 const Algorithm kAllToAllvPairwise = {Coll::all_to_allv,
                                       "pairwise",
                                       "every block straight to its rank",
                                       "Thakur, Rabenseifner, Gropp 2005",
                                       reject,
-                                      cost_us,
+                                      blocks_cost_us,
                                       plan};
 
 }  // namespace rlx

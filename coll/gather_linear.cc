@@ -6,27 +6,12 @@
 // Order: nothing is reduced.
 // Source: folklore.   Tested by test/coll/test_plans.cc
 #include "coll/algorithms.h"
-#include "coll/pattern.h"
+#include "coll/blocks.h"
 
 namespace rlx {
 namespace {
 
 const char* reject(const Shape&) { return nullptr; }
-
-double cost_us(const Shape& shape, const Model& model) {
-  const double p = shape.n_ranks;
-  const auto n = static_cast<double>(payload_bytes(shape));
-  return model.alpha_us + model.switch_us +
-         (p - 1) * (0.2 * model.alpha_us + n / p * model.beta_us);
-}
-
-Range block(const Shape& shape, int r) {
-  const std::uint64_t size = size_of(shape.dtype);
-  const auto at = static_cast<std::size_t>(r);
-  if (shape.coll == Coll::gatherv)
-    return {shape.recv.displs[at] * size, shape.recv.counts[at] * size};
-  return {at * shape.n_bytes(), shape.n_bytes()};
-}
 
 Plan plan(const Shape& shape, const Params&) {
   auto b = PlanBuilder::graph();
@@ -35,7 +20,7 @@ Plan plan(const Shape& shape, const Params&) {
     return std::move(b).seal();
   }
   for (int r = 0; r < shape.n_ranks; ++r) {
-    const Range theirs = block(shape, r);
+    const Range theirs = block_of(shape, shape.recv, r);
     if (r != shape.root)
       b.recv(r, {Space::out, 0, theirs.first}, theirs.n, 0);
     else if (!shape.in_place)
@@ -46,9 +31,11 @@ Plan plan(const Shape& shape, const Params&) {
 
 }  // namespace
 
-const Algorithm kGatherLinear = {
-    Coll::gather, "linear", "every block straight to the root", "folklore", reject, cost_us, plan};
-const Algorithm kGathervLinear = {
-    Coll::gatherv, "linear", "every block straight to the root", "folklore", reject, cost_us, plan};
+const Algorithm kGatherLinear = {Coll::gather, "linear", "every block straight to the root",
+                                 "folklore",   reject,   blocks_cost_us,
+                                 plan};
+const Algorithm kGathervLinear = {Coll::gatherv, "linear", "every block straight to the root",
+                                  "folklore",    reject,   blocks_cost_us,
+                                  plan};
 
 }  // namespace rlx

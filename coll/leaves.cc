@@ -68,4 +68,26 @@ LeafExchange exchange_leaves(PlanBuilder& b, const Shape& shape, const Params& p
   return result;
 }
 
+void recv_sums(PlanBuilder& b, const Shape& shape, const LeafExchange& leaves,
+               const std::function<Range(int)>& range_of, std::size_t s) {
+  const std::uint64_t size = size_of(shape.dtype);
+  const int p = shape.n_ranks;
+  for (int i = 1; i < p; ++i) {
+    const int from = (shape.rank - i + p) % p;
+    const Range theirs = range_of(from);
+    const std::uint64_t first = std::min(s * leaves.piece, theirs.n);
+    const auto got = b.recv(from, {Space::out, 0, (theirs.first + first) * size},
+                            std::min(leaves.piece, theirs.n - first) * size,
+                            leaves.n_rounds + static_cast<std::uint32_t>(s));
+    if (shape.in_place) b.after(got, leaves.sent[from][s]);  // lands on what is being sent
+  }
+}
+
+double leaves_cost_us(const Shape& shape, const Model& model) {
+  const auto n = static_cast<double>(shape.n_bytes());
+  const double p = shape.n_ranks;
+  return 2 * (model.alpha_us + model.switch_us) + 2 * (p - 1) * 0.2 * model.alpha_us +
+         n * (2 * (p - 1) / p * model.beta_us + model.gamma_us);
+}
+
 }  // namespace rlx

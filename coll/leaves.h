@@ -28,4 +28,12 @@ struct LeafExchange {
 LeafExchange exchange_leaves(PlanBuilder& b, const Shape& shape, const Params& params,
                              const std::function<Range(int)>& range_of, Ref to, bool finish);
 
+// Segment s of the sums of all other ranks, from their owners to their place in `out`, in round
+// n_rounds + s.
+void recv_sums(PlanBuilder& b, const Shape& shape, const LeafExchange& leaves,
+               const std::function<Range(int)>& range_of, std::size_t s);
+
+// Leaves to the owners, then sums on as many links.
+double leaves_cost_us(const Shape& shape, const Model& model);
+
 }  // namespace rlx

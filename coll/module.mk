@@ -7,7 +7,7 @@ libcoll_la_SOURCES = \
   coll/trouble.h coll/trouble.cc coll/collectives.h coll/collectives.cc \
   coll/simulate.h coll/simulate.cc coll/check_plan.cc \
   coll/algorithm.h coll/algorithms.h coll/registry.cc coll/select.h coll/select.cc coll/rules.cc \
-  coll/pattern.h coll/tree.h coll/tree.cc coll/leaves.h coll/leaves.cc coll/shared.h coll/shared.cc \
+  coll/pattern.h coll/tree.h coll/tree.cc coll/blocks.h coll/leaves.h coll/leaves.cc coll/shared.h coll/shared.cc \
   coll/barrier_dissemination.cc coll/barrier_lines.cc \
   coll/broadcast_binomial.cc coll/broadcast_chain.cc coll/broadcast_shared.cc \
   coll/reduce_binomial.cc coll/reduce_direct.cc coll/reduce_shared.cc \

@@ -23,8 +23,7 @@ double cost_us(const Shape& shape, const Model& model) {
   if (shape.n_bytes() <= kWholeBytes)
     return model.alpha_us + model.switch_us + (p - 1) * (0.2 * model.alpha_us + n * model.beta_us) +
            p * n * model.gamma_us;
-  return 2 * (model.alpha_us + model.switch_us) + 2 * (p - 1) * 0.2 * model.alpha_us +
-         n * (2 * (p - 1) / p * model.beta_us + model.gamma_us);
+  return leaves_cost_us(shape, model);
 }
 
 Plan whole_plan(const Shape& shape, PlanBuilder b) {
@@ -51,8 +50,9 @@ Plan plan(const Shape& shape, const Params& params) {
   b.reduction(shape.dtype, shape.op, exact_sum(shape));
   if (shape.n_bytes() <= kWholeBytes) return whole_plan(shape, std::move(b));
   const std::uint64_t size = size_of(shape.dtype);
-  const int p = shape.n_ranks;
-  const auto range_of = [&](int r) { return part(shape.count, p, r, per_line(shape.dtype)); };
+  const auto range_of = [&](int r) {
+    return part(shape.count, shape.n_ranks, r, per_line(shape.dtype));
+  };
   const Range own = range_of(shape.rank);
   const Ref sum = shape.is_root() ? Ref{Space::out, 0, own.first * size} : b.tmp(own.n * size);
   const LeafExchange leaves = exchange_leaves(b, shape, params, range_of, sum, true);
@@ -65,14 +65,7 @@ Plan plan(const Shape& shape, const Params& params) {
       b.after(b.send(shape.root, mine, segment.n * size, round), leaves.segments[s].reduced);
       continue;
     }
-    for (int i = 1; i < p; ++i) {
-      const int from = (shape.rank + i) % p;
-      const Range theirs = range_of(from);
-      const std::uint64_t first = std::min(s * leaves.piece, theirs.n);
-      const auto got = b.recv(from, {Space::out, 0, (theirs.first + first) * size},
-                              std::min(leaves.piece, theirs.n - first) * size, round);
-      if (shape.in_place) b.after(got, leaves.sent[from][s]);  // lands on what is being sent
-    }
+    recv_sums(b, shape, leaves, range_of, s);
   }
   return std::move(b).seal();
 }

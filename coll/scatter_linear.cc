@@ -6,27 +6,12 @@
 // Order: nothing is reduced.
 // Source: folklore.   Tested by test/coll/test_plans.cc
 #include "coll/algorithms.h"
-#include "coll/pattern.h"
+#include "coll/blocks.h"
 
 namespace rlx {
 namespace {
 
 const char* reject(const Shape&) { return nullptr; }
-
-double cost_us(const Shape& shape, const Model& model) {
-  const double p = shape.n_ranks;
-  const auto n = static_cast<double>(payload_bytes(shape));
-  return model.alpha_us + model.switch_us +
-         (p - 1) * (0.2 * model.alpha_us + n / p * model.beta_us);
-}
-
-Range block(const Shape& shape, int r) {
-  const std::uint64_t size = size_of(shape.dtype);
-  const auto at = static_cast<std::size_t>(r);
-  if (shape.coll == Coll::scatterv)
-    return {shape.send.displs[at] * size, shape.send.counts[at] * size};
-  return {at * shape.n_bytes(), shape.n_bytes()};
-}
 
 Plan plan(const Shape& shape, const Params&) {
   auto b = PlanBuilder::graph();
@@ -36,20 +21,21 @@ Plan plan(const Shape& shape, const Params&) {
   }
   for (int i = 1; i < shape.n_ranks; ++i) {
     const int peer = (shape.root + i) % shape.n_ranks;
-    const Range theirs = block(shape, peer);
+    const Range theirs = block_of(shape, shape.send, peer);
     b.send(peer, {Space::in, 0, theirs.first}, theirs.n, 0);
   }
-  const Range own = block(shape, shape.root);
+  const Range own = block_of(shape, shape.send, shape.root);
   if (!shape.in_place) b.copy({Space::out}, {Space::in, 0, own.first}, own.n);
   return std::move(b).seal();
 }
 
 }  // namespace
 
-const Algorithm kScatterLinear = {
-    Coll::scatter, "linear", "every block straight to its rank", "folklore", reject, cost_us, plan};
+const Algorithm kScatterLinear = {Coll::scatter, "linear", "every block straight to its rank",
+                                  "folklore",    reject,   blocks_cost_us,
+                                  plan};
 const Algorithm kScattervLinear = {
     Coll::scatterv, "linear", "every block straight to its rank", "folklore", reject,
-    cost_us,        plan};
+    blocks_cost_us, plan};
 
 }  // namespace rlx
