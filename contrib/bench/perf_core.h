@@ -29,17 +29,19 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "contrib/bench/perf_elements.h"
+#include "contrib/bench/perf_values.h"
 
 namespace perf {
 
 struct Options {
   std::vector<std::string> tests = {"latency", "bandwidth", "all_reduce"};
   std::vector<std::uint64_t> sizes;  // empty: each test's own
-  std::string dtype = "f32", mode = "fast";
+  std::string dtype = "f32", mode = "fast", values = "whole";
   bool fresh = false, pool = false, json = false;
   double seconds = 0.3;  // aimed at for each size
 };
@@ -138,9 +140,10 @@ class Runner {
 
   void head() const {
     if (lib_.rank() != 0 || options_.json) return;
-    std::printf("# %s, %d ranks, %s, %s inputs, %s memory, mode %s\n", lib_.version().c_str(),
-                lib_.size(), options_.dtype.c_str(), options_.fresh ? "fresh" : "hot",
-                options_.pool ? "pool" : "private", options_.mode.c_str());
+    std::printf("# %s, %d ranks, %s, %s inputs, %s memory, mode %s, %s values\n",
+                lib_.version().c_str(), lib_.size(), options_.dtype.c_str(),
+                options_.fresh ? "fresh" : "hot", options_.pool ? "pool" : "private",
+                options_.mode.c_str(), options_.values.c_str());
     std::printf("%-15s %10s %11s %11s %11s %9s %9s %7s\n", "test", "bytes", "min us", "median us",
                 "p99 us", "algbw GB/s", "busbw", "checked");
   }
@@ -205,22 +208,36 @@ class Runner {
                         n_out = count * (has_blocks_out(test) ? p : 1);
     Buffer in(lib_, n_in * size), out(lib_, n_out * size);
     Call call{test, in.data, out.data, count};
+    std::optional<Values> values;
+    if (options_.values != "whole" && is_reduction(test))
+      values.emplace(options_.values, options_.dtype);
     std::uint64_t round = 0;
     const auto prepare = [&] {
-      if (options_.fresh || round == 0) fill(options_.dtype, in.data, n_in, lib_.rank(), round);
+      if (!options_.fresh && round > 0) {
+        // stays as it is
+      } else if (values) {
+        values->fill(in.data, n_in, lib_.rank(), round);
+      } else {
+        fill(options_.dtype, in.data, n_in, lib_.rank(), round);
+      }
       if (test == "broadcast" && (options_.fresh || round == 0))
         fill(options_.dtype, out.data, n_out, lib_.rank(), round);
       ++round;
     };
     prepare();
     lib_.run(call);
-    bool right = check(options_.dtype, test, out.data, count, lib_.rank(), lib_.size(), round - 1);
+    const auto is_right = [&](std::uint64_t of_round) {
+      if (!values)
+        return check(options_.dtype, test, out.data, count, lib_.rank(), lib_.size(), of_round);
+      if (test == "reduce" && lib_.rank() != 0) return true;
+      const auto first =
+          test == "reduce_scatter" ? static_cast<std::uint64_t>(lib_.rank()) * count : 0;
+      return values->check(out.data, first, count, lib_.size(), of_round, options_.mode == "exact");
+    };
+    bool right = is_right(round - 1);
     const auto stats = measure(lib_, options_, prepare, [&] { lib_.run(call); });
-    if (!options_.fresh && test != "broadcast")
-      right = right && check(options_.dtype, test, out.data, count, lib_.rank(), lib_.size(), 0);
-    if (options_.fresh)
-      right = right &&
-              check(options_.dtype, test, out.data, count, lib_.rank(), lib_.size(), round - 1);
+    if (!options_.fresh && test != "broadcast") right = right && is_right(0);
+    if (options_.fresh) right = right && is_right(round - 1);
     const double moved = static_cast<double>(std::max(n_in, n_out) * size);
     report(test, static_cast<std::uint64_t>(moved), stats, moved, bus_factor(test, lib_.size()),
            right);
@@ -345,6 +362,10 @@ inline std::string parse(int argc, char** argv, Options& options) {
       if (!known(value, {"fast", "ordered", "exact"}))
         return "--mode: fast, ordered or exact, not " + value;
       options.mode = value;
+    } else if (arg == "--values") {
+      if (!known(value, {"whole", "normal", "spread6", "wide"}))
+        return "--values: whole, normal, spread6 or wide, not " + value;
+      options.values = value;
     } else if (arg == "--seconds") {
       options.seconds = std::strtod(value.c_str(), nullptr);
       if (!(options.seconds > 0)) return "--seconds: " + value + " is not a positive number";
@@ -352,6 +373,8 @@ inline std::string parse(int argc, char** argv, Options& options) {
       return "unknown option " + arg;
     }
   }
+  if (options.values != "whole" && options.dtype[0] != 'f' && options.dtype != "bf16")
+    return "--values " + options.values + " needs a float type, not " + options.dtype;
   return {};
 }
 
@@ -362,6 +385,8 @@ inline constexpr const char* kHelp =
     "  --sizes LIST     bytes of the larger buffer of a rank: 8,1K,16M (default 8 to 16M by 4)\n"
     "  --dtype TYPE     i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64 (default f32)\n"
     "  --mode MODE      of sums: fast, ordered or exact (default fast)\n"
+    "  --values KIND    of sums: whole (0 to 3), normal (N(0,1)), spread6 (times 2^(6 N(0,1))) or\n"
+    "                   wide (exponents over 200 bits) (default whole)\n"
     "  --hot, --fresh   inputs untouched, or rewritten by every rank before each call (default "
     "hot)\n"
     "  --private, --pool  buffers from malloc or from rlx_alloc (default private)\n"

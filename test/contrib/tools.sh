@@ -39,7 +39,8 @@ rlxrun="timeout 120 $build/rlxrun -q --oversubscribe"
 # shellcheck disable=SC2086
 expect 'rlx-perf measures every call and verifies it' 0 $rlxrun -np 3 "$perf" --tests all --sizes 8,4K --seconds 0.01
 that 'all of them right' test "$(grep -c ' ok$' "$work/out") $(grep -c WRONG "$work/out")" = '21 0'
-for options in '--dtype bf16 --mode exact --fresh' '--pool --mode ordered' '--pool --fresh --dtype i32'; do
+for options in '--dtype bf16 --mode exact --fresh' '--pool --mode ordered' '--pool --fresh --dtype i32' \
+  '--mode exact --values wide' '--mode exact --dtype f64 --values spread6 --fresh' '--dtype f16 --values normal'; do
   # shellcheck disable=SC2086
   expect "rlx-perf $options" 0 $rlxrun -np 2 "$perf" --tests all_reduce,reduce_scatter --sizes 64K --seconds 0.01 $options
 done
@@ -48,7 +49,7 @@ expect 'rlx-perf --json' 0 $rlxrun -np 2 "$perf" --json --tests latency,barrier 
 that 'writes one object a line' test "$(grep -c '^{.*}$' "$work/out")" -eq 3
 said 'with the flag latency' out '"flag_us": [0-9]'
 said 'and median and 99th percentile' out '"median_us": [0-9.]*, "p99_us": [0-9.]*'
-for wrong in '--tests latenzy' '--sizes 8x' '--dtype f31' '--mode sloppy' '--seconds'; do
+for wrong in '--tests latenzy' '--sizes 8x' '--dtype f31' '--mode sloppy' '--values odd' '--values wide --dtype i8' '--seconds'; do
   # shellcheck disable=SC2086
   expect "rlx-perf $wrong is a mistake" 2 "$perf" $wrong
 done
