@@ -43,6 +43,15 @@ test_coll_api_check_LDADD = librlx.la
 test_coll_fail_check_SOURCES = test/coll/fail_check.cc
 test_coll_fail_check_LDADD = librlx.la
 
+EXTRA_PROGRAMS += test/coll/large_check
+CLEANFILES += test/coll/large_check$(EXEEXT)
+test_coll_large_check_SOURCES = test/coll/large_check.cc
+test_coll_large_check_LDADD = librlx.la
+check-large: rlxrun$(EXEEXT) test/coll/large_check$(EXEEXT)
+	./rlxrun -np 2 test/coll/large_check
+	RLX_FABRICS=self,tcp ./rlxrun -np 2 test/coll/large_check
+.PHONY: check-large
+
 check_PROGRAMS += test/coll/test_launch
 test_coll_test_launch_SOURCES = test/coll/test_launch.cc
 test_coll_test_launch_LDADD = $(TEST_LIBS)
