@@ -29,7 +29,9 @@ AreaLayout AreaLayout::for_slots(int n_slots, std::size_t n_region_bytes, int n_
   return layout;
 }
 
-std::size_t AreaLayout::rings_at() const { return round_up(sizeof(AreaHeader) + 2 * n_slots, kPage); }
+std::size_t AreaLayout::rings_at() const {
+  return round_up(sizeof(AreaHeader) + 2 * n_slots, kPage);
+}
 
 std::size_t AreaLayout::regions_at() const {
   return round_up(ring_at(n_slots), Segment::kHugeBytes);

@@ -72,7 +72,8 @@ void show_fabrics() {
 }
 
 int show_topology() {
-  const auto topology = Topology::load({.xml_file = "", .xml = "", .synthetic = "", .devices = true});
+  const auto topology =
+      Topology::load({.xml_file = "", .xml = "", .synthetic = "", .devices = true});
   if (!topology) return complain(topology.error().text, 1);
   fmt::print("topology that this process may use\n");
   constexpr Locality kKinds[] = {Locality::kPackage, Locality::kNuma, Locality::kL3,
