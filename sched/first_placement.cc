@@ -16,6 +16,7 @@ class Packer {
   explicit Packer(const Cluster& cluster)
       : cluster_(cluster),
         placement_(cluster.slots(), kEmpty),
+        cost_(cluster.slots()),
         time_(cluster.ranks()),
         filled_(cluster.ranks()),
         latest_(cluster.ranks(), kEmpty) {}
@@ -39,7 +40,9 @@ class Packer {
     return std::find(begin, begin + filled_[r], e) != begin + filled_[r];
   }
   bool put(int r, int32_t e, double cost) {
-    placement_[cluster_.first_slot[r] + filled_[r]++] = e;
+    const int slot = cluster_.first_slot[r] + filled_[r]++;
+    placement_[slot] = e;
+    cost_[slot] = cost;
     time_[r] += cost / cluster_.speed[r];
     latest_[r] = e;
     return true;
@@ -49,18 +52,22 @@ class Packer {
       const int32_t f = placement_[s];
       const int giver = cluster_.rank_of[s];
       if (f == kEmpty || holds(giver, e) || holds(r, f)) continue;
+      put(r, f, cost_[s]);
+      time_[giver] += (cost - cost_[s]) / cluster_.speed[giver];
       placement_[s] = e;
-      latest_[giver] = e;
-      return put(r, f, cost);
+      cost_[s] = cost;
+      latest_[giver] = latest_[r] = e;  // r has it too, although f came later
+      return true;
     }
     return false;
   }
 
   const Cluster& cluster_;
   std::vector<int32_t> placement_;
+  std::vector<double> cost_;  // by slot
   std::vector<double> time_;
   std::vector<int> filled_;
-  std::vector<int32_t> latest_;  // the expert a rank took last
+  std::vector<int32_t> latest_;  // e: the rank has the expert e that is being placed
 };
 
 }  // namespace

@@ -71,7 +71,11 @@ LayerPaths find_paths(const Layer& layer, double bound, double gap, std::span<co
 LayerPaths find_priced_paths(const Layer& layer, double bound, std::span<const int32_t> start,
                              const SearchOptions& options) {
   LayerPaths paths;
-  paths.start = legal(layer, start);
+  LayerState state(layer, start);
+  repair(state);
+  // To fill a slot is free only where nothing is in place yet.
+  if (options.old.empty() && !options.allow_empty) fill(state);
+  paths.start = state.placement();
   add_steps(layer, bound, options, paths);
   return paths;
 }

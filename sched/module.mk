@@ -8,7 +8,7 @@ libsched_la_SOURCES = \
   sched/layer_paths.h sched/layer_paths.cc sched/layer_state.h sched/layer_state.cc \
   sched/level_sources.h sched/level_sources.cc sched/migration.h sched/migration.cc \
   sched/payback.h sched/payback.cc sched/plan_cache.h sched/plan_cache.cc sched/planner.h \
-  sched/planner.cc sched/portable_math.h sched/relabel.h sched/relabel.cc sched/rlx_policy.h \
+  sched/planner.cc sched/portable_math.h sched/relabel.h sched/relabel.cc sched/repair.cc sched/rlx_policy.h \
   sched/rlx_policy.cc sched/search.h sched/search.cc sched/split.h sched/split.cc sched/stats.h \
   sched/stats.cc sched/traffic.h sched/traffic.cc
 EXTRA_DIST += sched/README.md

@@ -303,33 +303,7 @@ class Search {
   std::vector<Candidate> candidates_;  // with SearchOptions::price only
 };
 
-// The slot whose expert has most replicas (or none), so that losing it hurts least.
-int most_spare_slot(const LayerState& state, int32_t e) {
-  const Cluster& cluster = state.layer().cluster;
-  int best = -1, best_copies = 1;
-  for (int s = 0; s < cluster.slots(); ++s) {
-    if (state.expert(s) == kEmpty) return s;
-    const int copies = state.copies(state.expert(s));
-    if (copies > best_copies && !state.holds(cluster.rank_of[s], e)) {
-      best = s;
-      best_copies = copies;
-    }
-  }
-  return best;
-}
-
 }  // namespace
-
-void repair(LayerState& state) {
-  const Cluster& cluster = state.layer().cluster;
-  for (int s = 0; s < cluster.slots(); ++s) {
-    const int begin = cluster.first_slot[cluster.rank_of[s]];
-    for (int q = begin; q < s && state.expert(s) != kEmpty; ++q)
-      if (state.expert(q) == state.expert(s)) state.assign(s, kEmpty);
-  }
-  for (int e = 0; e < state.layer().experts(); ++e)
-    if (state.copies(e) == 0) state.assign(most_spare_slot(state, e), e);
-}
 
 std::vector<Step> search(LayerState& state, double bound, const SearchOptions& options) {
   return Search(state, options).run(bound);

@@ -36,6 +36,9 @@ std::vector<int32_t> first_placement(const Layer& layer);
 // Makes `state` legal with as few fetches as possible: no duplicates on a rank, every expert
 // somewhere. Requires: slots >= experts.
 void repair(LayerState& state);
+// Puts one more replica into every empty slot: of the expert without one on that rank that has most
+// load a replica. Slots stay empty only where a rank has every expert.
+void fill(LayerState& state);
 // Improves `state` move by move until it is good enough or nothing helps.
 std::vector<Step> search(LayerState& state, double bound, const SearchOptions& options);
 

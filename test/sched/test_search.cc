@@ -255,3 +255,40 @@ Test(plans, need_no_old_placement_to_be_legal) {
     plan_for(loads, c, options);
   }
 }
+
+Test(plans, put_no_expert_twice_on_a_rank_and_fill_every_slot_that_can_be) {
+  Random random(11);
+  for (int i = 0; i < 1500; ++i) {
+    const int ranks = 1 + random.below(10), experts = 1 + random.below(24);
+    const int slots = experts + random.below(std::max(1, ranks * experts + 3 - experts));
+    Cluster whole = *make_cluster(ranks, slots, 1 + random.below(ranks));
+    for (double& s : whole.speed) s = random.below(4) ? 1 : 0.7;
+    std::vector<uint8_t> dead(ranks);
+    for (uint8_t& gone : dead) gone = random.below(8) == 0;
+    std::vector<int> live_slots;
+    const auto live = without_dead(whole, dead, live_slots);
+    if (!live || live->slots() < experts) continue;
+    std::vector<double> load(experts);
+    const int kind = random.below(4);  // equal, one alone, most without load, all different
+    for (int e = 0; e < experts; ++e)
+      load[e] = kind == 0 ? 7 : kind == 1 ? e == experts - 1 : random.below(kind == 2 ? 2 : 1000);
+    const std::span<const double> window = load;
+    PlanOptions options;
+    options.dead = dead;
+    options.routing.tokens = 16;
+    options.routing.k = 1;
+    for (Policy policy : {Policy::search, Policy::nodes}) {
+      const bool whole_plan = i % 6 == 0;  // else the start of the search alone: it is quick
+      if (!whole_plan && policy == Policy::nodes) continue;
+      options.policy = policy;
+      const Cluster& cluster = whole_plan ? whole : *live;
+      const std::vector<int32_t> row =
+          whole_plan ? make_plan(one_layer(load), cluster, options)->placement.expert
+                     : first_placement({{&window, 1}, cluster, {}});
+      cr_assert_eq(count_duplicates(row, cluster), 0, "case %d, policy %d", i, int(policy));
+      const int room = std::min(live->slots(), experts * live->ranks());
+      cr_assert_eq(std::count(row.begin(), row.end(), kEmpty), cluster.slots() - room,
+                   "case %d, policy %d", i, int(policy));
+    }
+  }
+}
