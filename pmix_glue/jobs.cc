@@ -236,6 +236,7 @@ Status Server::Impl::register_job(const Job& job) {
 void Server::Impl::deregister_job(std::string_view name) {
   const auto it = jobs.find(name);
   if (it == jobs.end()) return;
+  for (uint32_t r = 0; r < it->second.ranks.size(); ++r) owner_ended({it->first, r}, true);
   exchange->job_deregistered(it->first);
   close_pmi1(it->second);
   // Waits: finalizing the library while it still closes sockets makes libevent complain.

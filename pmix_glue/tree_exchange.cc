@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/log.h"
+
 namespace rlx::pmix {
 
 using Kind = Frame::Kind;
@@ -30,6 +32,15 @@ void TreeExchange::to_children(const Frame& frame) {
 
 uint64_t TreeExchange::ask(uint32_t node, Frame frame, std::optional<ProcId> owner,
                            BytesReply reply) {
+  if (lost_.contains(node)) {
+    reply(fail(Code::kPeerFailed, fmt::format("node {} is lost", node)));
+    return 0;
+  }
+  if (frame.data.size() > kMaxFrame) {
+    reply(
+        fail(Code::kNoMemory, fmt::format("{} bytes are too many to publish", frame.data.size())));
+    return 0;
+  }
   frame.id = next_id_++;
   pending_[frame.id] = {node, std::move(owner), std::move(reply)};
   send(node, frame);
@@ -98,6 +109,7 @@ void TreeExchange::processes(const std::string& job, TableReply reply) {
 }
 
 void TreeExchange::tell(const std::string& event) {
+  if (event.size() > kMaxFrame) return log::warn("an event of {} bytes stays here", event.size());
   Frame frame;
   frame.kind = Kind::kEvent;
   frame.id = place_.self;
@@ -248,6 +260,10 @@ void TreeExchange::answer(uint32_t to, uint64_t id, const Result<std::string>& r
   frame.id = id;
   frame.code = result ? Code::kOk : result.error().code;
   frame.data = result ? *result : result.error().text;
+  if (frame.data.size() > kMaxFrame) {
+    frame.code = Code::kNoMemory;
+    frame.data = "what the rank has put is too long to read directly";
+  }
   send(to, frame);
 }
 
@@ -262,6 +278,7 @@ void TreeExchange::peer_ended(const ProcId& rank, const Ending& ending) {
 }
 
 void TreeExchange::node_lost(uint32_t node) {
+  lost_.insert(node);
   std::vector<ProcId> ranks;
   for (const auto& [name, nodes] : jobs_)
     for (uint32_t r = 0; r < nodes.size(); ++r)

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ class TreeExchange final : public Exchange {
   Home* home_ = nullptr;
   Meetings meetings_;
   std::map<std::string, std::vector<uint32_t>, std::less<>> jobs_;  // nodes of the ranks
+  std::set<uint32_t> lost_;                                         // nodes
   std::map<uint64_t, Pending> pending_;
   uint64_t next_id_ = 1;
 };

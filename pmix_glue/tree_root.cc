@@ -68,6 +68,11 @@ void TreeRoot::rank_ended(const Frame& frame) {
 
 void TreeRoot::node_lost(uint32_t node) {
   std::erase_if(place_.children, [node](const auto& child) { return child.node == node; });
+  std::erase_if(lookups_, [&](const auto& entry) {
+    if (entry.first.first != node) return false;
+    store_.cancel(entry.second);
+    return true;
+  });
   Frame frame;
   frame.kind = Kind::kNodeLost;
   frame.id = node;

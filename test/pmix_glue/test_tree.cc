@@ -214,10 +214,17 @@ Test(tree, reads_what_ranks_of_other_nodes_put_and_gives_up_when_they_die) {
   tree.run();
   cr_expect(in_vain.has_value());  // the blob, or that the rank is gone, whichever came first
   cr_expect(failed(lost));
+  Outcome later;
+  asker.fetch({"j", 11}, into(later));
+  size_t n_rows = 99;
+  asker.processes("j", [&](const auto& rows) { n_rows = rows.size(); });
+  tree.run();
+  cr_expect(failed(later));
+  cr_expect_eq(n_rows, 0u, "nobody waits for the lost node's");
   for (const auto& node : tree.nodes) {
     const bool on_it = node == tree.nodes[5], is_lost = node == tree.nodes[11];
     if (is_lost) continue;
-    cr_expect_eq(node->endings.size(), on_it ? 1u : 2u);
+    cr_expect_eq(node->endings.size(), on_it ? 1u : 2u, "ranks 5 and 11");
   }
 }
 
