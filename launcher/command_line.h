@@ -2,6 +2,7 @@
 // What a user asked for, as plain data, and how a command line becomes it.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,19 +36,37 @@ struct AppLine {
 enum class Manager { kNone, kSlurm, kPbs, kLsf, kSge, kFlux };
 std::string_view name_of(Manager manager);
 
-enum class MapBy { kSlot, kNode, kObject, kPerObject };
-enum class RankBy { kSlot, kFill };
+enum class MapBy { kSlot, kNode, kObject, kPerObject, kSequence, kRankFile };
+enum class RankBy { kAsMapped, kSlot, kNode, kFill };
 enum class BindTo { kSlice, kNone, kThread, kCore, kL3, kNuma, kPackage };
+enum class PerNode { kUnsaid, kNumber, kCores, kGpus };
+
+// One line of a rank file: "rank 3=host slot=0:0-2".
+struct RankLine {
+  struct Part {
+    int package = -1;  // its index on the host, -1: the whole host
+    CpuSet cores;      // indexes within it, empty: all
+  };
+  std::string host;
+  std::vector<Part> parts;  // none: not bound
+  std::string source;       // "file:line"
+};
 
 struct MapOptions {
   MapBy by = MapBy::kSlot;
+  bool by_said = false;               // by --map-by or --gpus-per-rank, rather than by default
   Locality object = Locality::kNode;  // of kObject and kPerObject
+  bool object_is_gpu = false;         // instead
   int per_object = 0;                 // N of ppr:N:object
   int cores_per_rank = 0;             // pe=N, 0: not said
-  RankBy rank_by = RankBy::kSlot;
+  bool span = false;                  // objects of all hosts in turn, not host by host
+  RankBy rank_by = RankBy::kAsMapped;
   BindTo bind = BindTo::kSlice;
-  CpuSet only;             // --cpu-list; empty: all
-  int ranks_per_node = 0;  // 0: not said
+  CpuSet only;  // --cpu-list; empty: all
+  PerNode per_node = PerNode::kUnsaid;
+  int ranks_per_node = 0;            // of PerNode::kNumber
+  int gpus_per_rank = 0;             // 0: every rank sees all GPUs
+  std::vector<RankLine> rank_lines;  // of kRankFile; index is the rank
   bool oversubscribe = false;
 };
 
@@ -92,9 +111,11 @@ struct CommandLine {
   int stdin_to = 0;                // rank, kStdinAll or kStdinNone
   std::optional<Manager> manager;  // of --rm; kNone: take no notice of any
   TreeOptions tree;
-  std::string topology_file;
+  // Of --topo-file: file by host; the host "" stands for all others.
+  std::map<std::string, std::string> topology_files;
   bool report_bindings = false;
   bool dry_run = false;
+  bool json = false;  // what is displayed
   bool show_map = false, show_allocation = false, show_topology = false;
   int verbosity = 1;                 // 0: -q, 2: -v
   std::vector<std::string> ignored;  // options of other launchers, as typed

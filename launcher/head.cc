@@ -11,6 +11,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "launcher/hosts.h"
+
 namespace rlx::launcher {
 namespace {
 
@@ -264,7 +266,14 @@ Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
   line.map.bind = BindTo::kNone;  // its parents hold the cores already
   line.map.oversubscribe = true;
   line.stdin_to = kStdinNone;
-  RLX_TRY_ASSIGN(const Plan plan, make_plan(line, plan_.hosts));
+  if (line.map.by == MapBy::kSequence || line.map.by == MapBy::kRankFile) {
+    line.map.by = MapBy::kSlot;  // lists are for the ranks they name
+    line.map.rank_lines.clear();
+  }
+  Allocation within;
+  for (const auto& host : plan_.hosts) within.hosts.emplace_back().name = host.name;
+  RLX_TRY_ASSIGN(within.of_app, hosts_of_apps(line.apps, within, own_hostname()));
+  RLX_TRY_ASSIGN(const Plan plan, make_plan(line, plan_.hosts, within));
   wanted.number = static_cast<std::uint32_t>(jobs_.size());
   wanted.name = pmix::new_job_name();
   wanted.id = job_id_;

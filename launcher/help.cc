@@ -40,7 +40,11 @@ constexpr Variable kVariables[] = {
      "the same, as PyTorch's programs read it"},
     {"OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE, _NODE_RANK",
      "the same, as scripts for mpirun read it"},
-    {"OMP_NUM_THREADS", "the cores of the rank, unless it is set"}};
+    {"OMP_NUM_THREADS", "the cores of the rank, unless it is set"},
+    {"RLX_GPU", "the GPU of the rank, as it counts those it sees; not set where there is none"},
+    {"CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ZE_AFFINITY_MASK",
+     "as they are set on the rank's own host, or its own GPUs with --gpus-per-rank; -x goes "
+     "before"}};
 
 std::string label_of(const Option& option) {
   std::string label(option.names);

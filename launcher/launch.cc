@@ -11,6 +11,9 @@
 
 #include "base/knobs.h"
 #include "launcher/agent.h"
+#include "launcher/described.h"
+#include "launcher/display.h"
+#include "launcher/gpu_probe.h"
 #include "launcher/hosts.h"
 
 namespace rlx::launcher {
@@ -18,16 +21,6 @@ namespace {
 
 // Bytes of all streams on their way, which bounds our memory, and of one.
 constexpr std::size_t kAllWindows = 32 << 20, kLeastWindow = 64 << 10, kMostWindow = 256 << 10;
-
-std::string displayed(const CommandLine& line, const Plan& plan) {
-  std::string text;
-  if (line.show_allocation) text += allocation_text(plan);
-  if (line.show_topology)
-    for (const auto& host : plan.hosts) text += topology_text(host);
-  if (line.show_map || line.dry_run) text += map_text(plan, line.apps);
-  if (line.report_bindings || line.dry_run) text += bindings_text(plan);
-  return text;
-}
 
 OutputSpec output_spec(const CommandLine& line, std::size_t n_ranks, bool terminal) {
   OutputSpec spec;
@@ -56,16 +49,22 @@ std::string working_directory(const Environment& environment) {
 
 Status Launch::prepare() {
   TopologySource source;
-  source.xml_file = line_.topology_file;
-  if (!source.xml_file.empty() && !line_.dry_run)
-    return fail(Code::kInvalid, "--topo-file is for --dry-run: ranks run on the real machine");
+  source.devices = may_have_gpus();
   line_.map.oversubscribe |= knobs().oversubscribe == 1;
   RLX_TRY_ASSIGN(topology_, Topology::load(source));
+  topologies_.add(*topology_);
   hostname_ = own_hostname();
   RLX_TRY_ASSIGN(allocation_, read_allocation(line_, environment_, hostname_));
+  if (line_.verbosity > 1)
+    for (const auto& note : allocation_.notes) fmt::print(stderr, "rlxrun: {}\n", note);
   for (std::uint32_t i = 0; i < allocation_.hosts.size() && !local_; ++i)
-    if (is_this_host(allocation_.hosts[i].name, hostname_)) local_ = i;
-  if (is_remote() && source.xml_file.empty()) {
+    if (allocation_.hosts[i].here) local_ = i;
+  const NodeFacts own = facts_of(*topology_, environment_, hostname_);
+  if (!line_.topology_files.empty()) {
+    RLX_TRY_ASSIGN(const auto facts, described_facts(line_, allocation_, own, topologies_));
+    return plan(facts);
+  }
+  if (is_remote()) {
     const auto& launcher = line_.tree.launcher;
     tree_.agent = agent_words(launcher.empty() ? "ssh" : launcher);
     if (tree_.agent.empty()) return fail(Code::kInvalid, "--launch-agent '' names no command");
@@ -74,16 +73,12 @@ Status Launch::prepare() {
     return find_program_there(line_.tree.prefix.empty() ? knobs().remote_prefix : line_.tree.prefix,
                               tree_);
   }
-  const std::vector<NodeFacts> facts(allocation_.hosts.size(),
-                                     facts_of(*topology_, environment_, hostname_));
-  return plan(facts);
+  return plan({&own, 1});
 }
 
 Status Launch::plan(std::span<const NodeFacts> facts) {
-  Topologies topologies;
-  topologies.add(*topology_);
-  RLX_TRY_ASSIGN(auto hosts, hosts_of(allocation_, facts, topologies));
-  RLX_TRY_ASSIGN(plan_, make_plan(line_, std::move(hosts)));
+  RLX_TRY_ASSIGN(auto hosts, hosts_of(allocation_, facts, topologies_));
+  RLX_TRY_ASSIGN(plan_, make_plan(line_, std::move(hosts), allocation_));
   planned_ = true;
   return {};
 }

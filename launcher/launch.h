@@ -13,6 +13,7 @@
 #include "launcher/command_line.h"
 #include "launcher/environment.h"
 #include "launcher/head.h"
+#include "launcher/node_facts.h"
 #include "launcher/node_home.h"
 #include "launcher/plan.h"
 
@@ -48,6 +49,7 @@ class Launch {
   Environment environment_;
   std::string hostname_;
   std::optional<Topology> topology_;
+  Topologies topologies_;  // of all nodes
   Allocation allocation_;
   std::optional<std::uint32_t> local_;  // this host among those of the allocation
   TreeSettings tree_;

@@ -7,7 +7,11 @@ liblauncher_la_SOURCES = \
   launcher/hosts.h launcher/hosts.cc launcher/allocation.h launcher/allocation.cc \
   launcher/host_ranges.h launcher/host_ranges.cc launcher/host_file.h launcher/host_file.cc \
   launcher/resource_manager.h launcher/resource_manager.cc \
-  launcher/host_table.h launcher/host_table.cc launcher/node_facts.h launcher/node_facts.cc launcher/map.h launcher/map.cc launcher/plan.h launcher/plan.cc \
+  launcher/host_table.h launcher/host_table.cc launcher/node_facts.h launcher/node_facts.cc \
+  launcher/map.h launcher/map.cc launcher/seats.h launcher/seats.cc launcher/bind.h launcher/bind.cc \
+  launcher/gpus.h launcher/gpus.cc launcher/gpu_probe.h launcher/gpu_probe.cc \
+  launcher/rank_file.h launcher/rank_file.cc launcher/described.h launcher/described.cc \
+  launcher/plan.h launcher/plan.cc launcher/display.h launcher/display.cc \
   launcher/environment.h launcher/environment.cc launcher/lines.h launcher/lines.cc \
   launcher/terminal.h launcher/terminal.cc launcher/writer.h launcher/writer.cc \
   launcher/output.h launcher/output.cc launcher/stdin_source.h launcher/stdin_source.cc \

@@ -7,17 +7,13 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "launcher/gpu_probe.h"
 #include "launcher/hosts.h"
 
 namespace rlx::launcher {
 namespace {
 
-constexpr std::size_t kMaxXml = 64 << 20, kMaxText = 64 << 10, kMaxVisible = 64;
-
-// Variables by which resource managers and users say which GPUs a process may use.
-constexpr std::string_view kVisible[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-                                         "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
-                                         "GPU_DEVICE_ORDINAL"};
+constexpr std::size_t kMaxXml = 64 << 20, kMaxText = 64 << 10, kMaxItems = 256;
 
 // Where the number comes from that counts when nobody wrote one.
 std::string cores_text(const Topology& topology) {
@@ -37,14 +33,19 @@ NodeFacts facts_of(const Topology& topology, const Environment& environment,
   facts.quota = topology.quota();
   facts.memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                  static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  for (const auto name : kVisible)
-    if (const auto value = environment.get(name))
-      facts.visible.push_back(fmt::format("{}={}", name, *value));
+  for (const auto& names : {std::span<const std::string_view>(kGpuVariables),
+                            std::span<const std::string_view>(kGpuHints)})
+    for (const auto name : names)
+      if (const auto value = environment.get(name))
+        facts.visible.push_back(fmt::format("{}={}", name, *value));
+  if (!topology.gpus().empty()) facts.gpus = read_gpu_facts();
   return facts;
 }
 
 Result<NodeFacts> facts_of_this_node(const Environment& environment) {
-  RLX_TRY_ASSIGN(const auto topology, Topology::load());
+  TopologySource source;
+  source.devices = may_have_gpus();
+  RLX_TRY_ASSIGN(const auto topology, Topology::load(source));
   auto facts = facts_of(topology, environment, own_hostname());
   RLX_TRY_ASSIGN(facts.xml, topology.xml());
   return facts;
@@ -60,6 +61,14 @@ std::string encode(const NodeFacts& facts) {
   out.put(facts.memory);
   out.put(static_cast<std::uint32_t>(facts.visible.size()));
   for (const auto& variable : facts.visible) out.put_string(variable);
+  out.put(static_cast<std::uint32_t>(facts.gpus.size()));
+  for (const auto& gpu : facts.gpus) {
+    out.put_string(gpu.pci);
+    out.put_string(gpu.uuid);
+    out.put(gpu.minor);
+    out.put(static_cast<std::uint32_t>(gpu.migs.size()));
+    for (const auto& mig : gpu.migs) out.put_string(mig);
+  }
   return out.take();
 }
 
@@ -78,10 +87,19 @@ Result<NodeFacts> decode_node_facts(std::string_view bytes) {
   const auto allowed = CpuSet::parse(text(kMaxText));
   facts.quota = in.get<double>();
   facts.memory = in.get<std::uint64_t>();
-  const auto n_visible = in.get<std::uint32_t>();
-  good &= n_visible <= kMaxVisible;
-  for (std::uint32_t i = 0; good && in.ok() && i < n_visible; ++i)
-    facts.visible.push_back(text(kMaxText));
+  const auto each = [&](const auto& read) {
+    const auto n = in.get<std::uint32_t>();
+    good &= n <= kMaxItems;
+    for (std::uint32_t i = 0; good && in.ok() && i < n; ++i) read();
+  };
+  each([&] { facts.visible.push_back(text(kMaxText)); });
+  each([&] {
+    auto& gpu = facts.gpus.emplace_back();
+    gpu.pci = text(kMaxText);
+    gpu.uuid = text(kMaxText);
+    gpu.minor = in.get<std::uint32_t>();
+    each([&] { gpu.migs.push_back(text(kMaxText)); });
+  });
   if (!good || !allowed || !in.at_end() || !(facts.quota >= 0))
     return fail(Code::kInvalid, "these are not the facts of a node, as this version writes them");
   facts.allowed = *allowed;
@@ -117,7 +135,8 @@ Result<std::vector<Host>> hosts_of(const Allocation& allocation, std::span<const
     const int said = entry.at_most_cores ? std::min(entry.slots, cores) : entry.slots;
     hosts.push_back({entry.name, said > 0 ? said : cores,
                      said > 0 ? entry.source : cores_text(topology), allocation.named, topology,
-                     entry.max_slots});
+                     entry.max_slots,
+                     visible_gpus(topology.gpus(), facts[i].gpus, facts[i].visible)});
   }
   return hosts;
 }

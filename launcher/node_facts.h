@@ -14,6 +14,7 @@
 #include "base/topology.h"
 #include "launcher/allocation.h"
 #include "launcher/environment.h"
+#include "launcher/gpus.h"
 #include "launcher/map.h"
 
 namespace rlx::launcher {
@@ -26,6 +27,7 @@ struct NodeFacts {
   double quota = 0;                  // CPUs' worth of time, 0: no limit
   std::uint64_t memory = 0;          // bytes
   std::vector<std::string> visible;  // "CUDA_VISIBLE_DEVICES=0,1" and the like that are set there
+  std::vector<GpuFact> gpus;         // what their driver says
 };
 
 // Of this node, with XML.

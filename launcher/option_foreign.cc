@@ -94,7 +94,7 @@ constexpr Option kForeign[] = {
     // Ours differs, and the job runs nevertheless.
     {"-membind",
      "--membind --mem-bind -umask -localhost -demux --report-pid --report-uri "
-     "-report-pid -report-uri --server-wait-time --gpus-per-proc -gpus-per-proc",
+     "-report-pid -report-uri --server-wait-time",
      "VALUE", Group::kForeign, false, "ignored", nothing},
     {"--loadbalance",
      "-loadbalance --xml -xml --quiet-abort -print-all-exitcodes -order-nodes "

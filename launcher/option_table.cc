@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "launcher/option_values.h"
+#include "launcher/rank_file.h"
 
 namespace rlx::launcher {
 namespace {
@@ -67,12 +68,6 @@ Status add_host_file(CommandLine&, AppLine& app, Words w) {
   return {};
 }
 
-Status per_node(CommandLine& line, AppLine&, Words w) {
-  if (w[0] == "core" || w[0] == "cpu" || w[0] == "auto") return {};  // the default: one rank a core
-  RLX_TRY_ASSIGN(line.map.ranks_per_node, read_count(w[0], 1));
-  return {};
-}
-
 constexpr Option kOptions[] = {
     {"-n, -np, --np", "-c --n", "N", Group::kRun, true,
      "ranks to start; without it, one for each core that may be used",
@@ -99,7 +94,8 @@ constexpr Option kOptions[] = {
        return {};
      }},
     {"--nproc-per-node", "-ppn --ppn -perhost -npernode --npernode --nproc_per_node", "N",
-     Group::kRun, false, "ranks on each host", per_node},
+     Group::kRun, false, "ranks on each host: a number, core (one for each) or gpu",
+     [](CommandLine& line, AppLine&, Words w) -> Status { return read_per_node(w[0], line.map); }},
     {"--launcher", "-launcher --bootstrap -bootstrap", "HOW", Group::kRun, false,
      "start daemons on other hosts by ssh, slurm (srun), manual (you type what it prints) or a "
      "command",
@@ -125,22 +121,25 @@ constexpr Option kOptions[] = {
      read<read_seconds, &CommandLine::end, &EndOptions::timeout_s>},
 
     {"--map-by", "-map-by", "HOW", Group::kPlace, false,
-     "place ranks by slot, node, package, numa, l3, core, hwt or ppr:N:OBJECT; :pe=N gives each "
-     "rank N cores",
+     "place ranks by slot (filling one host after another), node (one on each host in turn), "
+     "package, numa, l3, core, hwt or gpu (in turn on each of a host; with :span on those of all "
+     "hosts), ppr:N:OBJECT, seq (as the hosts are listed) or rankfile; :pe=N gives each rank N "
+     "cores",
      [](CommandLine& line, AppLine&, Words w) -> Status { return read_map_by(w[0], line.map); }},
+    {"--rankfile", "-rankfile -rf --rf", "FILE", Group::kPlace, false,
+     "place ranks as lines 'rank 0=host slot=0-3' say: cores of the host, or PACKAGE:CORES",
+     [](CommandLine& line, AppLine&, Words w) -> Status { return read_rank_file(w[0], line.map); }},
     {"--rank-by", "-rank-by", "HOW", Group::kPlace, false,
-     "number ranks as they are placed (slot) or object by object (fill)",
-     [](CommandLine& line, AppLine&, Words w) -> Status {
-       if (w[0] != "slot" && w[0] != "node" && w[0] != "fill")
-         return fail(Code::kInvalid,
-                     fmt::format("'{}' is not a way to number ranks (slot, fill)", w[0]));
-       line.map.rank_by = w[0] == "fill" ? RankBy::kFill : RankBy::kSlot;
-       return {};
-     }},
+     "number ranks host by host (slot), host after host in turn (node) or object by object (fill)",
+     read<read_rank_by, &CommandLine::map, &MapOptions::rank_by>},
     {"--bind-to", "-bind-to", "WHAT", Group::kPlace, false,
      "bind each rank to an equal slice of the cores (the default), core, hwt, l3, numa, package or "
      "none",
      read<read_bind_to, &CommandLine::map, &MapOptions::bind>},
+    {"--gpus-per-rank", "-gpus-per-proc --gpus-per-task --gpus-per-proc", "N", Group::kPlace, false,
+     "let each rank see only N GPUs, of those that may be used, and run near them; without it a "
+     "rank sees all, and RLX_GPU is the number of its own",
+     read<at_least_one, &CommandLine::map, &MapOptions::gpus_per_rank>},
     {"--cpu-list", "--cpu-set -cpu-list", "LIST", Group::kPlace, false,
      "use only these hardware threads (0-3,8)",
      read<CpuSet::parse, &CommandLine::map, &MapOptions::only>},
@@ -197,9 +196,11 @@ constexpr Option kOptions[] = {
      [](CommandLine& line, AppLine&, Words w) -> Status { return read_display(w[0], line); }},
     {"--dry-run", "--do-not-launch --donotlaunch -do-not-launch", "", Group::kShow, false,
      "print what would be started, start nothing", set<true, &CommandLine::dry_run>},
+    {"--json", "", "", Group::kShow, false, "print it as JSON, for programs",
+     set<true, &CommandLine::json>},
     {"--topo-file", "", "FILE", Group::kShow, false,
-     "with --dry-run: map onto the machine in this file of lstopo",
-     read<text, &CommandLine::topology_file>},
+     "with --dry-run: map onto the machine in this file of lstopo; HOST=FILE for one host",
+     [](CommandLine& line, AppLine&, Words w) -> Status { return read_topology_file(w[0], line); }},
     {"--man", "", "", Group::kShow, false, "print the manual page",
      set<Action::kMan, &CommandLine::action>},
     {"--completion", "", "", Group::kShow, false, "print the completion for bash",

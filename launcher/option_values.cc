@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "launcher/rank_file.h"
+
 namespace rlx::launcher {
 namespace {
 
@@ -31,12 +33,21 @@ Status read_modifier(std::string_view word, MapOptions& map) {
     RLX_TRY_ASSIGN(map.cores_per_rank, read_count(word.substr(3), 1));
     return {};
   }
-  if (word == "oversubscribe") {
+  if (word == "oversubscribe")
     map.oversubscribe = true;
-    return {};
-  }
-  if (word == "nooversubscribe" || word == "span") return {};
-  return wrong(word, "a modifier of --map-by (pe=N, oversubscribe)");
+  else if (word == "span")
+    map.span = true;
+  else if (word != "nooversubscribe")
+    return wrong(word, "a modifier of --map-by (pe=N, span, oversubscribe)");
+  return {};
+}
+
+// A part of a machine, or "gpu".
+Status read_object(const std::string& word, MapOptions& map) {
+  map.object_is_gpu = word == "gpu";
+  if (map.object_is_gpu) return {};
+  RLX_TRY_ASSIGN(map.object, locality_from_name(word));
+  return {};
 }
 
 }  // namespace
@@ -102,27 +113,66 @@ std::string_view name_of(BindTo bind) {
 }
 
 Status read_map_by(std::string_view word, MapOptions& map) {
+  constexpr std::string_view kFile = "rankfile:file=";
+  if (lower(word).starts_with(kFile))
+    return read_rank_file(std::string(word.substr(kFile.size())), map);
   const auto parts = split(lower(word), ':');
   std::size_t next = 1;
   MapOptions read = map;
+  read.by_said = true;
   if (parts[0] == "slot") {
     read.by = MapBy::kSlot;
   } else if (parts[0] == "node") {
     read.by = MapBy::kNode;
+  } else if (parts[0] == "seq") {
+    read.by = MapBy::kSequence;
+  } else if (parts[0] == "rankfile") {
+    if (map.rank_lines.empty()) return wrong(word, "complete: --map-by rankfile:file=FILE");
   } else if (parts[0] == "ppr") {
     if (parts.size() < 3) return wrong(word, "a mapping such as ppr:2:numa");
     read.by = MapBy::kPerObject;
     RLX_TRY_ASSIGN(read.per_object, read_count(parts[1], 1));
-    RLX_TRY_ASSIGN(read.object, locality_from_name(parts[2]));
+    RLX_TRY(read_object(parts[2], read));
     next = 3;
-  } else if (const auto object = locality_from_name(parts[0])) {
+  } else if (!parts[0].empty()) {
     read.by = MapBy::kObject;
-    read.object = *object;
-  } else if (!parts[0].empty()) {  // ":pe=2" keeps the default
-    return wrong(word, "a mapping (slot, node, package, numa, l3, core, hwt, ppr:N:OBJECT)");
+    if (!read_object(parts[0], read))
+      return wrong(word,
+                   "a mapping (slot, node, package, numa, l3, core, hwt, gpu, ppr:N:OBJECT, seq, "
+                   "rankfile)");
+  } else {  // ":pe=2" keeps the default
+    read.by_said = map.by_said;
   }
   for (; next < parts.size(); ++next) RLX_TRY(read_modifier(parts[next], read));
   map = std::move(read);
+  return {};
+}
+
+Result<RankBy> read_rank_by(std::string_view word) {
+  if (word == "slot") return RankBy::kSlot;
+  if (word == "node") return RankBy::kNode;
+  if (word == "fill") return RankBy::kFill;
+  return wrong(word, "a way to number ranks (slot, node, fill)");
+}
+
+Status read_per_node(std::string_view word, MapOptions& map) {
+  map.per_node = word == "core" || word == "cpu" || word == "auto" ? PerNode::kCores
+                 : word == "gpu"                                   ? PerNode::kGpus
+                                                                   : PerNode::kNumber;
+  if (map.per_node != PerNode::kNumber) return {};
+  const auto count = read_count(word, 1);
+  if (!count) return wrong(word, "a number of ranks, core or gpu");
+  map.ranks_per_node = *count;
+  return {};
+}
+
+Status read_topology_file(const std::string& word, CommandLine& line) {
+  const auto equals = word.find('=');
+  const bool has_host = equals != std::string::npos && word.find('/') > equals;
+  const std::string host = has_host ? word.substr(0, equals) : "";
+  const std::string file = has_host ? word.substr(equals + 1) : word;
+  if (file.empty()) return wrong(word, "FILE or HOST=FILE");
+  line.topology_files[host] = file;
   return {};
 }
 

@@ -17,8 +17,13 @@ Result<int> read_count(std::string_view word, int least);
 Result<double> read_seconds(std::string_view word);
 Result<BindTo> read_bind_to(std::string_view word);
 std::string_view name_of(BindTo bind);
-// "slot", "numa", "ppr:2:package", each with ":pe=N" and the modifiers of other launchers.
+// "slot", "numa", "ppr:2:package", "rankfile:file=F", each with ":pe=N" and other modifiers.
 Status read_map_by(std::string_view word, MapOptions& map);
+Result<RankBy> read_rank_by(std::string_view word);
+// "4", "core" or "gpu".
+Status read_per_node(std::string_view word, MapOptions& map);
+// "FILE" or "HOST=FILE".
+Status read_topology_file(const std::string& word, CommandLine& line);
 Result<Manager> read_manager(std::string_view word);
 Result<Tag> read_tag(std::string_view word);
 Result<int> read_stdin(std::string_view word);

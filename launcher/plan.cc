@@ -2,46 +2,98 @@
 #include "launcher/plan.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <netinet/in.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/fd.h"
 
 namespace rlx::launcher {
 namespace {
 
-std::size_t cores_in(const Topology& topology, const CpuSet& cpus) {
-  const auto cores = topology.domains(Locality::kCore);
-  return static_cast<std::size_t>(std::count_if(
-      cores.begin(), cores.end(), [&](const CpuSet& core) { return !(core & cpus).empty(); }));
+// Cores of a host that `cpus` touches, counted once for ranks alike.
+class CoreCounter {
+ public:
+  std::uint32_t count(const Host& host, const CpuSet& cpus) {
+    if (cpus.empty()) return 0;
+    const std::string key = fmt::format("{} {} {}", host.topology.signature(),
+                                        host.topology.allowed().text(), cpus.text());
+    const auto known = known_.find(key);
+    if (known != known_.end()) return known->second;
+    const auto cores = host.topology.domains(Locality::kCore);
+    const auto n = std::count_if(cores.begin(), cores.end(),
+                                 [&](const CpuSet& core) { return !(core & cpus).empty(); });
+    return known_[key] = static_cast<std::uint32_t>(n);
+  }
+
+ private:
+  std::map<std::string, std::uint32_t> known_;
+};
+
+std::vector<std::uint32_t> ranks_on_hosts(const Plan& plan) {
+  std::vector<std::uint32_t> counts(plan.hosts.size(), 0);
+  for (const auto& place : plan.mapping.places) ++counts[place.host];
+  return counts;
 }
 
-// Indexes of the objects of one kind that `cpus` touches.
-std::string touched(const Topology& topology, Locality locality, const CpuSet& cpus) {
-  std::vector<std::size_t> indexes;
-  const auto domains = topology.domains(locality);
-  for (std::size_t i = 0; i < domains.size(); ++i)
-    if (!(domains[i] & cpus).empty()) indexes.push_back(i);
-  return fmt::format("{}", fmt::join(indexes, ","));
+bool holds(const std::vector<std::string>& names, std::string_view entry) {
+  const auto name = entry.substr(0, entry.find('='));
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::uint32_t ranks_on(const Mapping& mapping, std::uint32_t host) {
-  return static_cast<std::uint32_t>(
-      std::count_if(mapping.places.begin(), mapping.places.end(),
-                    [&](const Place& place) { return place.host == host; }));
+// GPU variables of the launcher's own environment mean nothing on a node that has others, or none.
+std::vector<std::string> foreign_gpu_variables(const AppSpec& app, const Host& host) {
+  std::vector<std::string> names;
+  for (const auto name : kGpuVariables) {
+    const auto is_it = [&](const std::string& entry) {
+      return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
+    };
+    const auto& there = host.gpus.environment;
+    if (std::any_of(app.environment.begin(), app.environment.end(), is_it) &&
+        std::none_of(there.begin(), there.end(), is_it))
+      names.emplace_back(name);
+  }
+  return names;
+}
+
+// What a rank must be told of GPUs beyond its app's environment.
+std::vector<std::string> gpu_environment(const Plan& plan, const Place& place, const AppSpec& app) {
+  const Host& host = plan.hosts[place.host];
+  std::vector<std::string> entries = foreign_gpu_variables(app, host);
+  entries.insert(entries.end(), host.gpus.environment.begin(), host.gpus.environment.end());
+  const bool only_own = plan.ranks_see_own_gpus && !place.gpus.empty();
+  if (only_own)
+    for (auto& entry : show_only(host.gpus, place.gpus)) entries.push_back(std::move(entry));
+  if (place.app < plan.own_gpu_variables.size())
+    std::erase_if(entries, [&](const std::string& entry) {
+      return holds(plan.own_gpu_variables[place.app], entry);
+    });
+  if (!place.gpus.empty())
+    entries.push_back(fmt::format("RLX_GPU={}", only_own ? 0 : place.gpus.front()));
+  return entries;
 }
 
 }  // namespace
 
-Result<Plan> make_plan(const CommandLine& line, std::vector<Host> hosts) {
+Result<Plan> make_plan(const CommandLine& line, std::vector<Host> hosts,
+                       const Allocation& allocation) {
   Plan plan;
+  plan.manager = allocation.manager;
+  plan.source = allocation.source;
   plan.hosts = std::move(hosts);
-  RLX_TRY_ASSIGN(plan.app_sizes, count_ranks(line.apps, line.map, plan.hosts));
-  RLX_TRY_ASSIGN(plan.mapping, map_ranks(plan.app_sizes, line.map, plan.hosts));
+  plan.ranks_see_own_gpus = line.map.gpus_per_rank > 0;
+  for (const auto& app : line.apps) {
+    auto& own = plan.own_gpu_variables.emplace_back();
+    for (const auto name : kGpuVariables)
+      for (const auto& edit : app.environment)
+        if (edit.pattern == name) own.emplace_back(name);
+  }
+  const NamedHosts named{allocation.mentions, allocation.of_app};
+  RLX_TRY_ASSIGN(plan.app_sizes, count_ranks(line.apps, line.map, plan.hosts, named));
+  RLX_TRY_ASSIGN(plan.mapping, map_ranks(plan.app_sizes, line.map, plan.hosts, named));
   const int n_ranks = static_cast<int>(plan.mapping.places.size());
   if (line.stdin_to >= n_ranks && line.stdin_to > 0)
     return fail(Code::kInvalid,
@@ -63,16 +115,18 @@ JobSpec make_job(JobRequest request, const Plan& plan) {
   }
   job.universe_size =
       std::max(job.universe_size, static_cast<std::uint32_t>(plan.mapping.places.size()));
+  const auto local_sizes = ranks_on_hosts(plan);
+  CoreCounter cores;
   for (const auto& place : plan.mapping.places) {
     const Host& host = plan.hosts[place.host];
-    const std::uint32_t local = ranks_on(plan.mapping, place.host);
+    const std::uint32_t local = local_sizes[place.host];
     const std::uint32_t share =
         std::max(1u, static_cast<std::uint32_t>(host.topology.slots()) / local);
-    const std::uint32_t bound = static_cast<std::uint32_t>(cores_in(host.topology, place.cpus));
+    const std::uint32_t bound = cores.count(host, place.cpus);
     const std::uint32_t threads = local == 1 ? 0 : bound > 0 ? std::min(bound, share) : share;
     const bool all = place.cpus == host.topology.allowed();
-    job.ranks.push_back(
-        {place.host, place.app, place.local_rank, all ? "" : place.cpus.text(), threads, {}});
+    job.ranks.push_back({place.host, place.app, place.local_rank, all ? "" : place.cpus.text(),
+                         threads, gpu_environment(plan, place, job.apps[place.app])});
   }
   return job;
 }
@@ -82,6 +136,7 @@ std::vector<AppSpec> make_apps(const CommandLine& line, const Environment& own,
   std::vector<AppSpec> apps;
   for (const auto& app : line.apps) {
     Environment environment = own;
+    environment.unset("RLX_GPU");  // of an rlxrun around us
     for (const auto& name : apply_edits(environment, app.environment))
       notes.push_back(fmt::format("-x {}: no such variable here", name));
     if (!app.wdir.empty() && app.wdir.starts_with('/')) environment.set("PWD", app.wdir);
@@ -93,53 +148,6 @@ std::vector<AppSpec> make_apps(const CommandLine& line, const Environment& own,
     apps.push_back(std::move(spec));
   }
   return apps;
-}
-
-std::string bindings_text(const Plan& plan) {
-  std::string out;
-  for (std::size_t rank = 0; rank < plan.mapping.places.size(); ++rank) {
-    const Place& place = plan.mapping.places[rank];
-    const Host& host = plan.hosts[place.host];
-    out += fmt::format("rank {} on {}: ", rank, host.name);
-    if (place.cpus.empty()) {
-      out += fmt::format("not bound (cpus {})\n", host.topology.allowed().text());
-      continue;
-    }
-    const std::size_t cores = cores_in(host.topology, place.cpus);
-    out += fmt::format("cpus {} ({} core{}, numa {}, package {})\n", place.cpus.text(), cores,
-                       cores == 1 ? "" : "s", touched(host.topology, Locality::kNuma, place.cpus),
-                       touched(host.topology, Locality::kPackage, place.cpus));
-  }
-  return out;
-}
-
-std::string map_text(const Plan& plan, const std::vector<AppLine>& apps) {
-  std::string out;
-  for (std::size_t rank = 0; rank < plan.mapping.places.size(); ++rank) {
-    const Place& place = plan.mapping.places[rank];
-    out += fmt::format("rank {} on {} (local rank {}): {}\n", rank, plan.hosts[place.host].name,
-                       place.local_rank, fmt::join(apps[place.app].argv, " "));
-  }
-  return out;
-}
-
-std::string allocation_text(const Plan& plan) {
-  std::string out;
-  for (const auto& host : plan.hosts)
-    out += fmt::format("{}: {} slot{} ({})\n", host.name, host.slots, host.slots == 1 ? "" : "s",
-                       host.slots_source);
-  return out;
-}
-
-std::string topology_text(const Host& host) {
-  std::string out = fmt::format("{}:", host.name);
-  for (const Locality locality :
-       {Locality::kPackage, Locality::kNuma, Locality::kL3, Locality::kCore, Locality::kThread}) {
-    std::vector<std::string> domains;
-    for (const auto& domain : host.topology.domains(locality)) domains.push_back(domain.text());
-    out += fmt::format(" {} {} [{}]", domains.size(), name_of(locality), fmt::join(domains, " "));
-  }
-  return out + "\n";
 }
 
 int free_port() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From the command line to the description of a job that nodes can start, and how it reads in
-// print.
+// From the command line to the description of a job that nodes can start.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "launcher/allocation.h"
 #include "launcher/command_line.h"
 #include "launcher/environment.h"
 #include "launcher/map.h"
@@ -14,11 +14,18 @@
 namespace rlx::launcher {
 
 struct Plan {
+  Manager manager = Manager::kNone;
+  std::string source;  // who gave the hosts
   std::vector<Host> hosts;
   std::vector<int> app_sizes;
   Mapping mapping;
+  bool ranks_see_own_gpus = false;  // and no others
+  // GPU variables each app sets itself: they stay as they are.
+  std::vector<std::vector<std::string>> own_gpu_variables;
 };
-Result<Plan> make_plan(const CommandLine& line, std::vector<Host> hosts);
+// `hosts` are those of the allocation, in its order.
+Result<Plan> make_plan(const CommandLine& line, std::vector<Host> hosts,
+                       const Allocation& allocation = {});
 
 // What a job needs beside the plan.
 struct JobRequest {
@@ -34,11 +41,6 @@ JobSpec make_job(JobRequest request, const Plan& plan);
 // in vain.
 std::vector<AppSpec> make_apps(const CommandLine& line, const Environment& own,
                                std::vector<std::string>& notes);
-
-std::string bindings_text(const Plan& plan);
-std::string map_text(const Plan& plan, const std::vector<AppLine>& apps);
-std::string allocation_text(const Plan& plan);
-std::string topology_text(const Host& host);
 
 // A port that is free on this host now.
 int free_port();

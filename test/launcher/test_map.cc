@@ -8,28 +8,25 @@
 
 #include "base/cgroup.h"
 #include "base/topology.h"
+#include "launcher/bind.h"
 #include "launcher/map.h"
 #include "launcher/option_values.h"
 #include "test/launcher/launch.h"
+#include "test/launcher/machines.h"
 
 using namespace rlx;
 using namespace rlx::launcher;
 using rlx::test::expect_same;
+using rlx::test::machine;
 
 namespace {
 
 // 2 packages, 4 NUMA nodes of 4 cores with 2 threads each: cpus 0 to 31.
 constexpr const char* kBig = "pack:2 numa:2 l3:1 core:4 pu:2";
 
-Topology machine(const char* synthetic) {
-  TopologySource source;
-  source.synthetic = synthetic;
-  return Topology::load(source).value();
-}
-
 // "0-3 4-7": the cpus of each rank, "*" where it is not bound; or the error.
 std::string bound(const Topology& topology, const std::string& map_by, const std::string& bind_to,
-                  int n, RankBy rank_by = RankBy::kSlot) {
+                  int n, RankBy rank_by = RankBy::kAsMapped) {
   MapOptions options;
   if (!map_by.empty()) cr_assert(read_map_by(map_by, options).has_value());
   if (!bind_to.empty()) options.bind = read_bind_to(bind_to).value();
@@ -96,7 +93,8 @@ Test(map, refuses_what_does_not_fit_and_names_the_way_out) {
   const Host promised{"box", 4, "as --host says", true, big};
   const auto refused = map_ranks({5}, {}, {&promised, 1});
   cr_assert(!refused);
-  for (const char* word : {"5 ranks", "4 slots on box", "as --host says", "--oversubscribe"})
+  for (const char* word :
+       {"5 ranks", "only 4 slots", "box       4  as --host says", "--oversubscribe"})
     cr_expect(holds(refused.error().text, word), "%s", refused.error().text.c_str());
   MapOptions allowed;
   allowed.oversubscribe = true;
@@ -134,6 +132,7 @@ Test(map, counts_ranks_where_nobody_said_how_many) {
     MapOptions options;
     cr_assert(read_map_by(map_by, options).has_value());
     options.ranks_per_node = per_node;
+    if (per_node > 0) options.per_node = PerNode::kNumber;
     AppLine app;
     app.argv = {"./a"};
     return (*count_ranks({app}, options, {&host, 1}))[0];

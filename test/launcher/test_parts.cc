@@ -103,7 +103,7 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"--map-by ppr:2 ./a", "ppr:2:numa"},
                {"--map-by moon ./a", "package, numa"},
                {"--map-by slot:pe=0 ./a", "at least 1"},
-               {"--rank-by random ./a", "slot, fill"},
+               {"--rank-by random ./a", "slot, node, fill"},
                {"--timeout soon ./a", "1:30"},
                {"--timeout -1 ./a", "1:30"},
                {"--stdin nobody ./a", "all, none"},
