@@ -9,7 +9,7 @@
 
 namespace rlx {
 
-void Endpoint::Impl::fail_peer(int failed_rank, std::string cause) {
+void Endpoint::Impl::fail_peer(int failed_rank, std::string cause, bool is_failure) {
   PeerState& peer = peers[failed_rank];
   if (peer.failed) return;
   peer.failed = std::make_unique<Error>(
@@ -21,7 +21,7 @@ void Endpoint::Impl::fail_peer(int failed_rank, std::string cause) {
   fail_sends(failed_rank, *peer.failed);
   fail_receives(failed_rank, *peer.failed);
   fail_any_source(failed_rank, *peer.failed);
-  if (tell_failure) tell_failure(failed_rank, cause);
+  if (is_failure && tell_failure) tell_failure(failed_rank, cause);
 }
 
 void Endpoint::Impl::fail_sends(int to, const Error& why) {
@@ -88,7 +88,11 @@ const Error* Endpoint::Impl::failure_for_any_source(std::uint64_t tag) const {
   return nullptr;
 }
 
-void Endpoint::Impl::on_down(Link peer, const Error& why) { fail_peer(peer, why.text); }
+// Who has left in good order is gone for our operations, but is no failure of the job: not every
+// launcher (Slurm's) keeps ranks together until all have come to its last fence.
+void Endpoint::Impl::on_down(Link peer, const Error& why) {
+  fail_peer(peer, why.text, why.code != Code::kOk);
+}
 
 void Endpoint::Impl::take_reports() {
   std::vector<std::pair<int, std::string>> taken;

@@ -218,7 +218,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   void give_back(int from, std::uint64_t charge);
 
   // endpoint_failure.cc
-  void fail_peer(int rank, std::string cause);
+  void fail_peer(int rank, std::string cause, bool is_failure = true);
   std::function<void(int rank, const std::string& cause)> tell_failure;  // the bootstrap's, if any
   void fail_sends(int rank, const Error& why);
   void fail_receives(int rank, const Error& why);

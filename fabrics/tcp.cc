@@ -215,7 +215,7 @@ int TcpWire::serve_ready(Sink& sink) {
 }
 
 Error TcpWire::explain_end(const Peer& peer) const {
-  if (peer.in.said_bye()) return {Code::kPeerFailed, "it has left the job in good order"};
+  if (peer.in.said_bye()) return {Code::kOk, "it has left the job in good order"};
   std::string why = peer.in.why();
   if (why.empty() && peer.out.error()) why = strerror(peer.out.error());
   if (why.empty()) why = "closed by the other end: its process is gone, or has given this rank up";

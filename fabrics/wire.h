@@ -53,6 +53,7 @@ class Sink {
   virtual void on_frame(Link from, const FrameView& frame) = 0;
   virtual void on_sent(Link to, std::uint64_t cookie) = 0;
   // The peer is gone for this wire; called once a link. Frames that it sent before were delivered.
+  // Code::kOk: it has left the job in good order.
   virtual void on_down(Link peer, const Error& why) = 0;
 
  protected:

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# rlxrun in allocations of Slurm, and contrib/slurm's batch scripts. README.md says which complaint about launchers
+# each case answers.
+# shellcheck source=test/rig/rig.sh
+. "$RLX_SRCDIR/test/rig/rig.sh"
+hosts 3
+with_slurm
+cd "$work" || exit 1
+PATH=$build:$PATH
+export PATH
+allocate() { on h1 salloc -Q "$@"; }  # OPTIONS... COMMAND...
+hosts_are() { test "$(sort "$work/out" | tr '\n' ' ')" = "$1"; }
+quiet() { eventually no_process 'sleep 98765\|rlxru[n]'; }
+ranks_up() { test "$(grep -c up "$work/out" 2>/dev/null)" = "$1"; }
+
+expect 'six tasks on three nodes' 0 allocate -N3 -n6 --ntasks-per-node=2 rlxrun -q hostname
+that 'are six ranks' hosts_are 'h1 h1 h2 h2 h3 h3 '
+expect 'fewer ranks than slots' 0 allocate -N3 -n6 --ntasks-per-node=2 rlxrun -q -np 3 hostname
+that 'fill the nodes in order' hosts_are 'h1 h1 h2 '
+expect 'nodes alone' 0 allocate -N2 rlxrun -q hostname
+that 'have a rank for each processor' hosts_are 'h1 h2 '
+expect 'four processors for one task' 0 allocate -N1 -n1 -c4 rlxrun -q hostname
+that 'are one rank' hosts_are 'h1 '
+expect 'a host outside the allocation' 2 allocate -N2 -n2 rlxrun -q --host h3:1 hostname
+said 'is refused by name' err 'h3'
+expect 'a shell inside a step' 0 allocate -N2 -n2 srun -Q -N1 -n1 rlxrun -q hostname
+that 'has the whole allocation' hosts_are 'h1 h2 '
+expect 'rlxrun as a task of srun' 0 on h1 srun -Q --mpi=pmix -N1 -n1 -c2 rlxrun -q --oversubscribe -np 2 "$build/test/coll/api_check"
+said 'starts a world of its own' out 'api_check ok 2'
+expect 'a heterogeneous job' 1 on h1 env SLURM_JOB_ID=1 SLURM_JOB_NODELIST=h1 SLURM_HET_SIZE=2 rlxrun -q hostname
+said 'is refused' err '[Hh]eterogeneous'
+
+# batch OPTIONS... SCRIPT...: true if it ends well. (sbatch --wait looks every few seconds only.)
+batch() {
+  id=$(on h1 sbatch --parsable --output="$work/batch" "$@") && eventually over && cat "$work/batch" &&
+    on h1 scontrol -o show job "$id" | grep -q ' ExitCode=0:0 '
+}
+over() { on h1 scontrol -o show job "$id" | grep -q ' JobState=\(COMPLETED\|FAILED\|CANCELLED\) '; }
+# shellcheck disable=SC2016
+expect 'rlxrun.sbatch' 0 batch "$source/contrib/slurm/rlxrun.sbatch" sh -c 'echo "$RLX_RANK of $RLX_SIZE on $(hostname)"'
+that 'runs four ranks' test "$(sort "$work/out" | tr '\n' ';')" = '0 of 4 on h1;1 of 4 on h1;2 of 4 on h2;3 of 4 on h2;'
+expect 'srun.sbatch' 0 batch "$source/contrib/slurm/srun.sbatch" "$build/test/coll/api_check"
+said 'runs four ranks' out 'api_check ok 4'
+# shellcheck disable=SC2016
+expect 'restart.sbatch' 0 batch "$source/contrib/slurm/restart.sbatch" \
+  sh -c 'echo "try $RLX_RESTART_COUNT"; [ "$RLX_RESTART_COUNT" -gt 0 ]'
+said 'starts again after a failure' out 'try 1'
+
+# Ends.
+rm "$work/out"
+on h1 sbatch -Q --output="$work/out" "$source/contrib/slurm/rlxrun.sbatch" sh -c 'echo up; sleep 98765'
+eventually ranks_up 4
+expect 'scancel' 0 on h1 scancel --name=rlx
+that 'leaves nothing on any host' quiet
+allocate -N3 -n3 rlxrun -q sh -c 'echo up; sleep 98765' >"$work/out" 2>"$work/err" &
+eventually ranks_up 3
+on h1 pkill -9 -o -x rlxrun
+wait $!
+that 'nor does SIGKILL of rlxrun' quiet
+all_done

@@ -1,0 +1,151 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# rlxrun over eight hosts by ssh: what reaches the ranks and comes back, awkward hosts and networks, and deaths.
+# README.md says which complaint about launchers each case answers.
+# shellcheck source=test/rig/rig.sh
+. "$RLX_SRCDIR/test/rig/rig.sh"
+hosts 8
+cd "$work" || exit 1
+job() { on h1 "$build/rlxrun" -q "$@"; }
+three=h1:2,h2:2,h3:2 eight=h1:1,h2:1,h3:1,h4:1,h5:1,h6:1,h7:1,h8:1
+quiet() { eventually no_process 'sleep 98765\|rlxru[n]'; }
+all_up() { test "$(grep -c up "$work/out")" -ge "$n"; }
+# start ARGUMENTS...: a job beside the test, in $job; returns when all its $n ranks have said "up".
+start() {
+  : >"$work/out"
+  : >"$work/err"
+  job "$@" sh -c 'echo up; sleep 98765 & sleep 98765' >"$work/out" 2>"$work/err" &
+  job=$!
+  eventually all_up
+}
+ended() {  # NAME CODE: the job that was started
+  name=$1 code=$2
+  wait $job
+  status=$?
+  [ $status -eq "$code" ] || echo "exit code $status; wanted $code" >>"$work/err"
+  verdict "$([ $status -eq "$code" ]; echo $?)" "$name"
+  that 'leaves nothing on any host' quiet
+}
+# The head is the oldest rlxrun of its host; a guard stands beside it.
+kill_head() { on h1 pkill "$1" -o -x rlxrun; }
+
+# --- What reaches the ranks ---
+# shellcheck disable=SC2016
+expect 'six ranks on three hosts' 0 job --host $three \
+  sh -c 'echo "$RLX_RANK of $RLX_SIZE on $(hostname): $RLX_LOCAL_RANK of $RLX_LOCAL_SIZE, $RLX_NODE_RANK of $RLX_NNODES"'
+that 'know their place' test "$(sort "$work/out" | tr '\n' ';')" = "0 of 6 on h1: 0 of 2, 0 of 3;1 of 6 on h1: 1 of 2, \
+0 of 3;2 of 6 on h2: 0 of 2, 1 of 3;3 of 6 on h2: 1 of 2, 1 of 3;4 of 6 on h3: 0 of 2, 2 of 3;5 of 6 on h3: 1 of 2, 2 of 3;"
+expect 'eight hosts, a tree of daemons' 0 job --host $eight --tree-radix 2 hostname
+that 'one rank each' test "$(sort "$work/out" | tr '\n' ' ')" = 'h1 h2 h3 h4 h5 h6 h7 h8 '
+
+line='a b' quotes='c"d'\''e' newline=$(printf 'f\ng')
+# shellcheck disable=SC2016
+AWKWARD=$(printf 'x\n"y" $HOME ;`z` (é)')
+BIG=$(head -c 100000 /dev/zero | tr '\0' x)
+export AWKWARD BIG
+# shellcheck disable=SC2016
+digest='for word; do printf "%s\n" "$word"; done | sha256sum; printf "%s\n" "$AWKWARD" "$BIG" | sha256sum'
+# shellcheck disable=SC2016
+set -- "$line" "$quotes" '$0' '' "$newline" é "$BIG" "$BIG"
+sh -c "$digest" - "$@" >"$work/wanted"
+expect 'awkward and long arguments and variables' 0 job --host h3:1 \
+  sh -c "$digest" - "$@"
+that 'arrive unchanged' cmp "$work/out" "$work/wanted"
+unset BIG AWKWARD
+
+head -c 5000000 /dev/urandom >"$work/input"
+from_input() { job --host h2:1,h3:1 sh -c 'sha256sum; hostname' <"$work/input"; }
+from_input >"$work/out" 2>"$work/err"
+that 'standard input reaches rank 0 on another host' grep -q "$(sha256sum <"$work/input" | cut -c1-64)" "$work/out"
+# shellcheck disable=SC2016
+lines='for i in $(seq 1 2000); do printf "%s %04d %099d\n" $RLX_RANK $i 0; done'
+expect 'six ranks that write 2000 lines each' 0 job --host $three sh -c "$lines"
+that 'none is lost, cut or mixed' test "$(grep -c -x -E '[0-5] [0-9]{4} 0{99}' "$work/out") $(sort -u "$work/out" | wc -l)" = '12000 12000'
+head_of_job() { job --host $three sh -c "$lines; sleep 98765" | head -n 1; }
+expect 'a reader that goes away' 0 head_of_job
+that 'ends the job everywhere' quiet
+
+# --- Exit codes: of a remote rank, and of the second program ---
+mkdir "$work/folder"
+: >"$work/plain"
+for way in 'exit 0=0' 'exit 3=3' 'exit 255=255' 'kill -SEGV $$=139' 'kill -KILL $$=137' 'kill -TERM $$=143'; do
+  expect "remote: ${way%=*}" "${way#*=}" job --host h2:1 sh -c "${way%=*}"
+done
+expect 'MPMD: the second program fails' 3 job --host h1:1 -n 1 sleep 98765 : --host h3:1 -n 1 sh -c 'exit 3'
+said 'its rank and host are named' err 'rank 1 .*h3.* code 3'
+for way in "$work/none=127" "$work/folder=126" "$work/plain=126"; do
+  expect "remote: ${way##*/}" "${way#*=}" job --host h2:1 "${way%=*}"
+  said 'names host and program' err "h2.*${way%=*}|${way%=*}.*h2"
+done
+expect 'remote: a directory that is not there' 1 job --host h2:1 --wdir /tmp/no/such hostname
+said 'names it and the host' err 'h2.*/tmp/no/such|/tmp/no/such.*h2'
+
+# --- Awkward hosts and networks ---
+# shellcheck disable=SC2016
+on h2 sh -c 'printf "echo noise\nprintf more\necho noise >&2\n" >~root/.bashrc'
+expect 'a noisy start-up file' 0 job --host h2:1,h3:1 hostname
+that 'is skipped' test "$(sort "$work/out" | tr '\n' ' ')" = 'h2 h3 '
+on h2 sh -c 'rm ~root/.bashrc'
+if command -v nft >/dev/null; then
+  "$rig" net firewall h1 h2 h3
+  expect 'a firewall that lets in ssh alone' 0 job --host $three hostname
+  that 'does not hinder the start' test "$(sort -u "$work/out" | tr '\n' ' ')" = 'h1 h2 h3 '
+  "$rig" net open h1 h2 h3
+fi
+printf '#!/bin/sh\nshift\nexec env -i PATH=/usr/bin:/bin /bin/sh -c "$*"\n' >"$work/agent"
+chmod +x "$work/agent"
+expect 'an agent with a bare environment' 0 job --launch-agent "$work/agent" --host other:1 hostname
+expect 'a host without a name' 1 job --host h1:1,nosuch.invalid:1 hostname
+said 'is named' err nosuch.invalid
+expect 'rlx is not there' 1 job --prefix "$work/none" --host h2:1 hostname
+said 'host and path are named' err "h2.*$work/none|$work/none.*h2"
+"$rig" net cut h8
+expect 'a host that does not answer' 1 job --start-timeout 1 --host h2:1,h8:1 hostname
+said 'is named' err h8
+"$rig" net join h8
+# shellcheck disable=SC2016
+expect 'MASTER_ADDR leads every rank to rank 0' 0 job --host h2:1,h3:1,h4:1 sh -c 'ssh $MASTER_ADDR hostname'
+that 'from all hosts' test "$(sort "$work/out" | tr '\n' ' ')" = 'h2 h2 h2 '
+
+# shellcheck disable=SC2016
+both() {
+  job --host h1:1,h2:1 sh -c 'echo $MASTER_PORT' >"$work/port" &
+  job --host h1:1,h2:1 sh -c 'echo $MASTER_PORT'
+  wait $!
+  cat "$work/port"
+}
+expect 'two jobs at once' 0 both
+that 'have a MASTER_PORT each' test "$(sort "$work/out" | uniq -c | awk '{ printf "%s ", $1 }')" = '2 2 '
+
+# --- Signals and ends ---
+n=3
+start --host h1:1,h2:1,h3:1
+kill_head -TERM
+ended 'SIGTERM to rlxrun' 143
+start --host h1:1,h2:1,h3:1 --timeout 3
+ended 'a job that takes too long' 124
+said 'shows where its ranks are' err 'h3'
+start --host h1:1,h2:1,h3:1
+on h2 pkill -9 -f '^sh -c echo up'
+ended 'a rank on another host that is killed' 137
+said 'is named' err 'rank 1 .*h2'
+start --host h1:1,h2:1,h3:1
+kill_head -KILL
+ended 'SIGKILL of rlxrun' 137
+start --host h1:1,h2:1,h3:1
+on h2 pkill -9 -o -x rlxrun
+wait $job
+said 'a daemon that is killed is named by its host' err h2
+that 'nothing is left on any host' quiet
+start --host h1:1,h2:1,h3:1 --heartbeat 0.2
+"$rig" net cut h2
+wait $job
+said 'a host that is cut off is named' err h2
+that 'and its daemon ends what it has there' quiet
+"$rig" net join h2
+start --host h1:1,h2:1,h3:1 --heartbeat 0.2
+"$rig" kill h3
+wait $job
+said 'a host that is powered off is named' err h3
+that 'and the others are rid of the job' quiet
+all_done
