@@ -66,7 +66,7 @@ that 'is gone after its starter was killed, with its folder' test ! -e "$second"
 that 'and its processes' test -z "$(left "$second")"
 ps_count=$("$rig" ps | wc -l)
 that 'while the first is there' test "$ps_count" -ge 2
-"$rig" down
+cd / && "$rig" down
 that 'down leaves no process and no folder' test -z "$(left "$work/.rig")" -a ! -e "$work"
 that 'and has not touched the network of this machine' test "$(ip -o link)" = "$links_before"
 all_done

@@ -4,7 +4,8 @@
 #   hosts N                       starts h1 .. hN; skips the whole script, with the reason, where that cannot be
 #   with_slurm                    starts Slurm on them, or skips
 #   on HOST COMMAND...            runs it there, for a minute at most
-#   everywhere_quiet PATTERN      no process on any host has it in its command line, nor will within 5 s
+#   eventually COMMAND...         waits until it is true, half a minute at most
+#   no_process PATTERN            no process on any host has it in its command line
 # shellcheck source=test/contrib/tap.sh
 . "$RLX_SRCDIR/test/contrib/tap.sh"
 rig=$source/test/rig/rig
@@ -26,11 +27,11 @@ on() {
   shift
   "$rig" exec "$on_host" timeout -k 5 60 "$@"
 }
-everywhere_quiet() {
-  for _ in $(seq 1 50); do
-    "$rig" ps | grep -q -e "$1" || return 0
+eventually() {
+  for _ in $(seq 1 300); do
+    "$@" && return
     sleep 0.1
   done
-  "$rig" ps >&2
   return 1
 }
+no_process() { ! "$rig" ps | grep -q -e "$1"; }
