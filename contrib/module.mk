@@ -9,7 +9,7 @@ rlx_perf_sources = contrib/tools/rlx_perf.cc contrib/bench/perf_core.h contrib/b
 bin_PROGRAMS += rlx-perf
 rlx_perf_SOURCES = $(rlx_perf_sources)
 rlx_perf_LDADD = librlx.la
-EXTRA_DIST += contrib/bench/compare contrib/bench/eplb contrib/bench/launch contrib/bench/init_time.c contrib/bench/fence_time.c contrib/bench/mpi_perf.cc
+EXTRA_DIST += contrib/bench/compare contrib/bench/eplb contrib/bench/launch contrib/bench/launch-hosts contrib/bench/init_time.c contrib/bench/fence_time.c contrib/bench/mpi_perf.cc
 
 # train, an example of a whole program (contrib/examples/Makefile builds it outside this tree).
 train_sources = contrib/examples/train/main.cc contrib/examples/train/trainer.cc \
@@ -54,6 +54,9 @@ examplesdir = $(docdir)/examples
 dist_examples_DATA = contrib/examples/Makefile contrib/examples/hello.cc
 examplestraindir = $(examplesdir)/train
 dist_examplestrain_DATA = $(train_sources)
+
+examplesslurmdir = $(examplesdir)/slurm
+dist_examplesslurm_DATA = contrib/slurm/rlxrun.sbatch contrib/slurm/srun.sbatch contrib/slurm/restart.sbatch
 
 # Scripts: the README's two commands and what CI adds.
 EXTRA_DIST += contrib/build contrib/run contrib/check contrib/fuzz contrib/check-style .clang-format .clang-tidy contrib/README.md
