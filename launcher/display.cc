@@ -144,10 +144,8 @@ Json bindings_json(const Plan& plan) {
 }  // namespace
 
 std::string displayed(const CommandLine& line, const Plan& plan) {
-  const bool nothing =
-      !line.show_allocation && !line.show_topology && !line.show_map && !line.report_bindings;
-  const bool map = line.show_map || (line.dry_run && nothing);
-  const bool bindings = line.report_bindings || (line.dry_run && nothing);
+  const bool map = line.show_map || line.dry_run;
+  const bool bindings = line.report_bindings || line.dry_run;
   if (!line.json) {
     std::string text;
     if (line.show_allocation) text += allocation_text(plan);

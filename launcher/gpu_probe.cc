@@ -58,9 +58,9 @@ bool is_partitioned(const std::string& root) {
 // The few functions of libnvidia-ml.so.1 that are needed.
 class Nvml {
  public:
-  static std::vector<GpuFact> read() {
+  static std::vector<GpuFact> read(const char* name) {
     const std::unique_ptr<void, int (*)(void*)> library(
-        dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL),
+        dlopen(name, RTLD_NOW | RTLD_LOCAL),
         [](void* handle) { return handle ? dlclose(handle) : 0; });
     std::vector<GpuFact> facts;
     if (!library) return facts;
@@ -142,11 +142,11 @@ bool may_have_gpus(const std::string& root) {
   return false;
 }
 
-std::vector<GpuFact> read_gpu_facts(const std::string& root) {
+std::vector<GpuFact> read_gpu_facts(const std::string& root, const char* library) {
   auto facts = read_proc(root);
   const bool missing = facts.empty() && exists(root + "/dev/nvidiactl");
   if (!missing && !is_partitioned(root)) return facts;
-  auto more = Nvml::read();
+  auto more = Nvml::read(library);
   return more.empty() ? facts : more;
 }
 

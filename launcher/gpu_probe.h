@@ -14,6 +14,8 @@ namespace rlx::launcher {
 bool may_have_gpus(const std::string& root = "");
 // From /proc/driver/nvidia; from the management library where GPUs are partitioned (MIG) or the
 // files are missing, which may take as long as waking a GPU.
-std::vector<GpuFact> read_gpu_facts(const std::string& root = "");
+// `library` is its name, null for this program, in tests.
+std::vector<GpuFact> read_gpu_facts(const std::string& root = "",
+                                    const char* library = "libnvidia-ml.so.1");
 
 }  // namespace rlx::launcher

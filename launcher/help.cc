@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kUsage =
     "rlxrun [options] program [arguments] [: [options] program [arguments]] ...";
 constexpr const char* kPurpose =
-    "Starts the ranks of a job on this host and stays until all have ended.";
+    "Starts the ranks of a job, here and on other hosts, and stays until all have ended.";
 
 struct ExitCode {
   const char* code;

@@ -55,11 +55,11 @@ std::string slot_table(int wanted, std::span<const Host> hosts, const MapOptions
                       host.max_slots > 0 ? fmt::format(", max_slots={}", host.max_slots) : "");
   }
   if (hosts.size() > kShown) rows += fmt::format("  and {} more hosts\n", hosts.size() - kShown);
-  return fmt::format("{} ranks wanted, but there are only {} slots:\n  {:<{}}  slots  from\n{}{}",
-                     wanted, total, "host", width, rows,
-                     capped && options.oversubscribe
-                         ? "max_slots is a limit even for --oversubscribe"
-                         : "--oversubscribe starts them anyway");
+  return fmt::format(
+      "{} ranks wanted, but there {} only {} slot{}:\n  {:<{}}  slots  from\n{}{}", wanted,
+      total == 1 ? "is" : "are", total, total == 1 ? "" : "s", "host", width, rows,
+      capped && options.oversubscribe ? "max_slots is a limit even for --oversubscribe"
+                                      : "--oversubscribe starts them anyway");
 }
 
 // Seats are handed out in rounds: in each, every host gets as many ranks as it has room for; so

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Any text as a list of hosts, a host file, a manager's variable or the facts of a node: refused,
-// or hosts within bounds.
+// Any text as a list of hosts, a host file, a rank file, a manager's variable, a list of GPUs or
+// the facts of a node: refused, or within bounds.
 // Sources: launcher/host_ranges.cc launcher/host_file.cc launcher/hosts.cc launcher/host_table.cc
 // Sources: launcher/resource_manager.cc launcher/allocation.cc launcher/option_values.cc
 // Sources: launcher/environment.cc launcher/node_facts.cc base/topology.cc base/cpu_set.cc
-// Sources: base/cgroup.cc base/result.cc
+// Sources: base/cgroup.cc base/result.cc launcher/rank_file.cc launcher/gpus.cc
+// Sources: launcher/gpu_probe.cc
 #include <cstdint>
 #include <cstdlib>
 
@@ -12,6 +13,7 @@
 #include "launcher/host_ranges.h"
 #include "launcher/hosts.h"
 #include "launcher/node_facts.h"
+#include "launcher/rank_file.h"
 #include "launcher/resource_manager.h"
 
 using namespace rlx;
@@ -43,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
   CommandLine line;
   line.apps.resize(1);
-  switch (data[0] % 6) {
+  switch (data[0] % 8) {
     case 0:
       if (const auto hosts = read_host_list(text)) check(*hosts);
       break;
@@ -65,6 +67,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 4:
       read_allocation_of(line, {"LSB_MCPU_HOSTS=" + text});
       break;
+    case 5:
+      if (const auto ranks = parse_rank_file(text, "f"))
+        for (const auto& rank : *ranks)
+          if (rank.host.empty()) std::abort();
+      break;
+    case 6: {  // what is shown to a rank is one of the entries
+      const GpuSet set = visible_gpus({}, {}, {"CUDA_VISIBLE_DEVICES=" + text});
+      for (const auto& list : set.lists)
+        if (list.entries.size() != set.gpus.size()) std::abort();
+      if (!set.gpus.empty() && show_only(set, {0}).empty()) std::abort();
+      break;
+    }
     default:
       line.apps[0].hosts = text;
       read_allocation_of(line, {"LSB_MCPU_HOSTS=a 2 b 1 n1 4 n2 4"});

@@ -1,10 +1,11 @@
-# Tests of launcher/. test_parts, test_map, test_hosts and test_place start nothing; the others run rlxrun itself.
+# Tests of launcher/. test_parts, test_map, test_hosts, test_place and test_gpus start nothing; the others run rlxrun.
 check_LTLIBRARIES += liblaunchtest.la
 liblaunchtest_la_SOURCES = test/launcher/launch.h test/launcher/launch.cc \
   test/launcher/fake_hosts.h test/launcher/fake_hosts.cc test/launcher/machines.h test/launcher/machines.cc
 LAUNCHER_TEST_LIBS = liblaunchtest.la $(LAUNCHER_LIBS) $(TEST_LIBS)
 
-check_PROGRAMS += test/launcher/test_parts test/launcher/test_map test/launcher/test_hosts test/launcher/test_place \
+check_PROGRAMS += test/launcher/test_parts test/launcher/test_map test/launcher/test_hosts \
+  test/launcher/test_place test/launcher/test_gpus \
   test/launcher/test_codes \
   test/launcher/test_streams test/launcher/test_endings test/launcher/test_rough
 test_launcher_test_parts_SOURCES = test/launcher/test_parts.cc
@@ -13,6 +14,10 @@ test_launcher_test_map_SOURCES = test/launcher/test_map.cc
 test_launcher_test_map_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_hosts_SOURCES = test/launcher/test_hosts.cc
 test_launcher_test_hosts_LDADD = $(LAUNCHER_TEST_LIBS)
+test_launcher_test_gpus_SOURCES = test/launcher/test_gpus.cc
+test_launcher_test_gpus_LDADD = $(LAUNCHER_TEST_LIBS)
+# It stands for the library that is looked up in it.
+test_launcher_test_gpus_LDFLAGS = -export-dynamic
 test_launcher_test_place_SOURCES = test/launcher/test_place.cc
 test_launcher_test_place_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_codes_SOURCES = test/launcher/test_codes.cc

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "test/launcher/fake_hosts.h"
 #include "test/launcher/launch.h"
 
 using namespace rlx::test;
@@ -92,7 +93,8 @@ Test(codes, tell_programs_that_cannot_run, .timeout = 60) {
     const auto result = rlxrun(row.arguments);
     cr_expect_eq(result.code, row.code, "%s", result.text().c_str());
     cr_expect(holds(result.err, row.message), "want '%s': %s", row.message, result.text().c_str());
-    cr_expect_leq(lines_of(result.err).size(), 3u, "%s", result.text().c_str());
+    const std::size_t table_lines = holds(row.message, "--oversubscribe") ? 2 : 0;  // of one host
+    cr_expect_leq(lines_of(result.err).size(), 3 + table_lines, "%s", result.text().c_str());
   }
 }
 
@@ -139,6 +141,28 @@ Test(ranks, stay_within_the_cpus_the_launcher_may_use, .timeout = 60) {
   const auto report = rlxrun(cut("-n 1 --report-bindings --bind-to core true"));
   cr_expect(holds(report.err, "rank 0 on ") && holds(report.err, "(1 core, numa 0"), "%s",
             report.text().c_str());
+}
+
+Test(ranks, get_gpus_of_the_lists_on_their_own_host, .timeout = 60) {
+  const FakeHosts hosts("export CUDA_VISIBLE_DEVICES=4,5,6");
+  const std::string two = "-n 2 --oversubscribe ";
+  const struct {
+    std::string options;
+    std::multiset<std::string> wanted;  // of each rank the list it sees, and its own among them
+  } table[] = {{two + "--gpus-per-rank 1", {"0: 2, 0", "1: 3, 0"}},
+               {two, {"0: 2,3, 0", "1: 2,3, 1"}},
+               {two + "-x CUDA_VISIBLE_DEVICES=9", {"0: 9, 0", "1: 9, 1"}},
+               {hosts.options(2) + " --gpus-per-rank 2", {"0: 4,5, 0", "1: 4,5, 0"}}};
+  CommandOptions options;
+  options.environment = {"CUDA_VISIBLE_DEVICES=2,3"};
+  for (const auto& row : table) {
+    const auto job =
+        rlxrun_sh(row.options, "echo $RLX_RANK: $CUDA_VISIBLE_DEVICES, $RLX_GPU", options);
+    cr_expect(lines_of(job.out) == row.wanted, "%s: %s", row.options.c_str(), job.text().c_str());
+  }
+  options.environment = {"CUDA_VISIBLE_DEVICES="};
+  const auto none = rlxrun_sh("-n 1 --gpus-per-rank 1", "true", options);
+  cr_expect(none.code == 2 && holds(none.err, "has 0 that may be used"), "%s", none.text().c_str());
 }
 
 Test(plans, are_shown_without_starting_anything, .timeout = 60) {
