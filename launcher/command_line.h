@@ -83,11 +83,15 @@ struct OutputOptions {
   bool merge_stderr = false;
 };
 
+// What the loss of a rank (or, with kContinue, of a host) does to the others.
+enum class OnFailure { kKill, kNotify, kContinue };
+
 struct EndOptions {
   double timeout_s = 0;  // 0: none
   double kill_grace_s = 0.5;
   double term_grace_s = 2;
-  bool keep_going = false;
+  OnFailure on_failure = OnFailure::kKill;
+  int max_restarts = 0;
 };
 
 // How daemons are started on other hosts.
@@ -99,7 +103,7 @@ struct TreeOptions {
   int radix = 32;
 };
 
-enum class Action { kRun, kHelp, kVersion, kMan, kCompletion };
+enum class Action { kRun, kHelp, kVersion, kMan, kCompletion, kStatus };
 
 struct CommandLine {
   Action action = Action::kRun;
@@ -117,6 +121,7 @@ struct CommandLine {
   bool dry_run = false;
   bool json = false;  // what is displayed
   bool show_map = false, show_allocation = false, show_topology = false;
+  int restarted = 0;                 // times that this job has been started before
   int verbosity = 1;                 // 0: -q, 2: -v
   std::vector<std::string> ignored;  // options of other launchers, as typed
 };

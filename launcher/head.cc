@@ -12,12 +12,21 @@
 #include <numeric>
 
 #include "launcher/hosts.h"
+#include "launcher/mpir.h"
 
 namespace rlx::launcher {
 namespace {
 
 constexpr double kPatience =
     1;  // for a reader of our output that does not read, once we were told to end
+
+// " with ranks 1,2" of the job on the command line, or nothing.
+std::string with_ranks(const std::vector<RankId>& ranks) {
+  std::string text;
+  for (const auto& id : ranks)
+    if (id.job == 0) text += fmt::format("{}{}", text.empty() ? " with ranks " : ",", id.rank);
+  return text;
+}
 
 }  // namespace
 
@@ -70,7 +79,11 @@ void Head::start(const JobSpec& spec) {
   Job& job = jobs_[spec.number];
   job.name = spec.name;
   job.nodes = spec.nodes;
-  for (const auto& rank : spec.ranks) job.node_of.push_back(rank.node);
+  for (const auto& rank : spec.ranks) {
+    job.node_of.push_back(rank.node);
+    job.app_of.push_back(rank.app);
+  }
+  for (const auto& app : spec.apps) job.programs.push_back(app.argv[0]);
   job.ranks.resize(spec.ranks.size());
   node_->start(spec);
 }
@@ -99,6 +112,7 @@ void Head::started(RankId id, pid_t pid, const std::string& text) {
   if (!text.empty()) note(text);
   if (line_.verbosity > 1) error(fmt::format("started {}", text_of(name_of(id))));
   if (job.refused) return node_->end_ranks({id}, 0);
+  if (job.n_started == job.ranks.size()) show_table();
   if (job.spawn_request != 0 && job.n_started == job.ranks.size())
     node_->spawn_answer(std::exchange(job.spawn_request, 0), job.name);
 }
@@ -126,26 +140,24 @@ void Head::lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
                 const std::string& cause) {
   std::vector<std::uint32_t> gone = others;
   gone.push_back(node);
-  std::string ranks;
+  std::vector<RankId> victims;
   for (auto& [number, job] : jobs_)
     for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
-      Rank& one = job.ranks[rank];
-      if (one.ended || std::find(gone.begin(), gone.end(), job.node_of[rank]) == gone.end())
-        continue;
-      one.ended = true;
+      if (std::find(gone.begin(), gone.end(), job.node_of[rank]) == gone.end()) continue;
+      if (std::exchange(job.ranks[rank].ended, true)) continue;
       ++job.n_ended;
-      if (number == 0) ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
+      victims.push_back({number, rank});
     }
   if (ending_) return;
-  const auto& names = plan_.hosts;
-  failed(outcome_.other(fmt::format("lost host {}{}{}: {}", names[node].name,
-                                    ranks.empty() ? "" : fmt::format(" with ranks {}", ranks),
-                                    others.empty() ? ""
-                                                   : fmt::format(" ({} more hosts were reached "
-                                                                 "through it)",
-                                                                 others.size()),
-                                    cause)),
-         line_.end.kill_grace_s);
+  const std::string text = outcome_.host_lost(fmt::format(
+      "lost host {}{}{}: {}", plan_.hosts[node].name, with_ranks(victims),
+      others.empty() ? "" : fmt::format(" ({} more hosts were reached through it)", others.size()),
+      cause));
+  if (line_.end.on_failure != OnFailure::kContinue) return failed(text, line_.end.kill_grace_s);
+  if (!text.empty()) error(text);
+  for (const RankId rank : victims)
+    node_->rank_gone(rank, {pmix::Ending::Kind::kSignaled, SIGKILL});
+  finish_when_all_ended();
 }
 
 void Head::output(RankId rank, Stream stream, Text text) {
@@ -183,14 +195,16 @@ void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
   ++job.n_ended;
   tell_of(id, wait_status, state);
   const std::string text = ending_ ? "" : outcome_.rank_exited(name_of(id), wait_status, state);
-  if (!text.empty()) {
-    error(text);
-    if (!line_.end.keep_going) return end(line_.end.kill_grace_s);
-  }
-  if (all_ended() && !ending_) {
-    ending_ = true;
-    node_->finish();
-  }
+  if (!text.empty() && line_.end.on_failure == OnFailure::kKill)
+    return failed(text, line_.end.kill_grace_s);
+  if (!text.empty()) error(text);
+  finish_when_all_ended();
+}
+
+void Head::finish_when_all_ended() {
+  if (!all_ended() || ending_) return;
+  ending_ = true;
+  node_->finish();
 }
 
 // Ranks on other nodes may wait for one that did not leave in good order.
@@ -225,7 +239,10 @@ void Head::reported(const std::vector<std::string>& lines) {
 }
 
 void Head::failed(const std::string& text, double grace_s) {
-  if (!text.empty()) error(text);
+  if (!text.empty()) {
+    error(text);
+    tell_debuggers_of_abort(text);
+  }
   end(grace_s);
 }
 
@@ -329,6 +346,31 @@ void Head::leave_when_written() {
   if (output_.is_idle()) return loop_.stop();
   if (outcome_.signal_number() != 0 && !patience_)
     patience_ = loop_.after(kPatience, [this] { loop_.stop(); });
+}
+
+LauncherStatus Head::status() const {
+  LauncherStatus status;
+  status.id = job_id_;
+  status.pid = getpid();
+  for (const auto& [number, job] : jobs_)
+    for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
+      const Rank& one = job.ranks[rank];
+      status.ranks.push_back({number, rank, job.nodes[job.node_of[rank]], one.pid,
+                              one.ended     ? "ended"
+                              : one.started ? "running"
+                                            : "starting"});
+    }
+  return status;
+}
+
+void Head::show_table() const {
+  std::vector<DebugProcess> table;
+  for (const auto& [number, job] : jobs_)
+    for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank)
+      if (job.ranks[rank].started)
+        table.push_back(
+            {job.nodes[job.node_of[rank]], job.programs[job.app_of[rank]], job.ranks[rank].pid});
+  show_to_debuggers(table);
 }
 
 }  // namespace rlx::launcher

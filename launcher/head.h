@@ -19,6 +19,7 @@
 #include "launcher/outcome.h"
 #include "launcher/output.h"
 #include "launcher/plan.h"
+#include "launcher/status.h"
 #include "launcher/stdin_source.h"
 
 namespace rlx::launcher {
@@ -41,6 +42,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   void run(JobSpec job);
   // Nothing will be started; ends what is there. 0 is no failure.
   void give_up(const std::vector<std::string>& why, int exit_code);
+  LauncherStatus status() const;
   const Outcome& outcome() const { return outcome_; }
   // Where the output goes, for OutputSpec.
   bool output_is_terminal() const { return output_.is_terminal(); }
@@ -55,7 +57,8 @@ class Head final : public ClusterEvents, private OutputOwner {
   struct Job {
     std::string name;
     std::vector<std::string> nodes;
-    std::vector<std::uint32_t> node_of;
+    std::vector<std::uint32_t> node_of, app_of;
+    std::vector<std::string> programs;  // of the apps
     std::vector<Rank> ranks;
     std::size_t n_started = 0, n_ended = 0;
     std::uint64_t spawn_request = 0;  // to be answered when all have started; 0: none
@@ -86,6 +89,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   // Ends the job because of a failure; `line` says which, "" when it was not the first.
   void failed(const std::string& line, double grace_s);
   void end(double grace_s);
+  void finish_when_all_ended();
   bool all_ended() const;
   void tell_of(RankId rank, int wait_status, const pmix::RankState& state);
   RankName name_of(RankId rank) const;
@@ -96,6 +100,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   void output_idle() override;
 
   void leave_when_written();
+  void show_table() const;
 
   Loop& loop_;
   const CommandLine& line_;

@@ -102,20 +102,30 @@ LaunchEnd Launch::run() {
   std::unique_ptr<Cluster> cluster;
   setup.place = [&](JobSpec& job) { place(*cluster, job); };
   Head head(loop, setup);
+  const std::time_t begin = std::time(nullptr);
   auto wanted = cluster_setup(guard, node, helpers);
   if (!wanted) {
     head.error(wanted.error().text);
-    return {1, 0};
+    return {1};
   }
   cluster = std::make_unique<Cluster>(loop, helpers, head, std::move(*wanted));
   head.set_node(*cluster);
+  const StatusService service(loop, directories_.main->path(), [&] {
+    LauncherStatus status = head.status();
+    status.started = begin;
+    for (const auto& app : line_.apps)
+      status.command +=
+          fmt::format("{}{}", status.command.empty() ? "" : " : ", fmt::join(app.argv, " "));
+    return status;
+  });
   cluster->connect([&](Facts facts) { nodes_are_known(head, *cluster, std::move(facts)); });
   loop.run();
   guard.dismiss();
   auto local = cluster->take_local();
   if (local && !local->used_pmix()) [[maybe_unused]]
     const LocalNode* left_behind = local.release();
-  return {head.outcome().exit_code(), head.outcome().signal_number()};
+  const Outcome& outcome = head.outcome();
+  return {outcome.exit_code(), outcome.signal_number(), outcome.may_restart()};
 }
 
 Result<ClusterSetup> Launch::cluster_setup(const Guard& guard, const NodeSetup& node,
@@ -130,8 +140,8 @@ Result<ClusterSetup> Launch::cluster_setup(const Guard& guard, const NodeSetup& 
   setup.start_timeout_s = line_.tree.start_timeout_s;
   setup.environment = &environment_;
   setup.node = node;
-  if (!local_) return setup;
   RLX_TRY(make_directories(environment_, guard, directories_));
+  if (!local_) return setup;
   setup.node.topology = topology_->handle();
   setup.node.scratch = directories_.main->path();
   if (directories_.shm) setup.node.shm_scratch = directories_.shm->path();

@@ -22,6 +22,7 @@ namespace rlx::launcher {
 struct LaunchEnd {
   int exit_code = 0;
   int signal_number = 0;  // by which to end; 0: none
+  bool may_restart = false;
 };
 
 class Launch {

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <optional>
 
 #include "base/knobs.h"
@@ -12,6 +14,7 @@
 #include "launcher/help.h"
 #include "launcher/launch.h"
 #include "launcher/node_home.h"
+#include "launcher/status.h"
 
 using namespace rlx;
 using namespace rlx::launcher;
@@ -34,17 +37,61 @@ std::optional<std::string> print_what_was_asked(Action action) {
       return man_page();
     case Action::kCompletion:
       return bash_completion();
+    case Action::kStatus:
     case Action::kRun:
       break;
   }
   return std::nullopt;
 }
 
-int run(CommandLine line, Environment environment) {
-  Launch launch(std::move(line), std::move(environment));
-  if (auto status = launch.prepare(); !status)
-    return complain(status.error().text, status.error().code == Code::kInvalid ? kExitUsage : 1);
-  const LaunchEnd end = launch.run();
+int print_status(const Environment& environment) {
+  std::vector<std::string> silent;
+  fmt::print("{}", table_of(running_launchers(scratch_parents(environment), silent)));
+  for (const auto& directory : silent)
+    fmt::print(stderr, "rlxrun: the launcher of {} does not answer (stopped?)\n", directory);
+  return 0;
+}
+
+// How we were started, to be started again in the same way.
+struct Start {
+  char** argv;
+  sigset_t signal_mask;
+  void (*on_sigpipe)(int);
+
+  explicit Start(char** words) : argv(words), on_sigpipe(signal(SIGPIPE, SIG_IGN)) {
+    signal(SIGPIPE, on_sigpipe);
+    sigprocmask(SIG_BLOCK, nullptr, &signal_mask);
+  }
+};
+
+// Becomes a new rlxrun with the same words: libpmix cannot be started twice in a process. Returns
+// if that cannot be done.
+void start_again(const Start& start, const CommandLine& line) {
+  const std::string number = std::to_string(line.restarted + 1);
+  std::string option = "--restarted";
+  std::vector<char*> words{start.argv[0], option.data(), const_cast<char*>(number.c_str())};
+  for (char** word = start.argv + (line.restarted > 0 ? 3 : 1); *word; ++word)
+    words.push_back(*word);
+  words.push_back(nullptr);
+  if (line.verbosity > 0)
+    fmt::print(stderr, "rlxrun: starting the job again (restart {} of {})\n", number,
+               line.end.max_restarts);
+  close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+  signal(SIGPIPE, start.on_sigpipe);
+  sigprocmask(SIG_SETMASK, &start.signal_mask, nullptr);
+  execv("/proc/self/exe", words.data());
+  fmt::print(stderr, "rlxrun: cannot start the job again: {}\n", strerror(errno));
+}
+
+int run(const CommandLine& line, Environment environment, const Start& start) {
+  LaunchEnd end;
+  {
+    Launch launch(line, std::move(environment));
+    if (auto status = launch.prepare(); !status)
+      return complain(status.error().text, status.error().code == Code::kInvalid ? kExitUsage : 1);
+    end = launch.run();
+  }
+  if (end.may_restart && line.restarted < line.end.max_restarts) start_again(start, line);
   if (end.signal_number != 0) {  // so that a shell sees what ended us
     signal(end.signal_number, SIG_DFL);
     sigset_t one;
@@ -61,6 +108,7 @@ int run(CommandLine line, Environment environment) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--daemon") _exit(run_daemon());
   open_missing_standard_streams();
+  const Start start(argv);
   Environment environment = Environment::of_this_process();
   ensure_home(environment);
   auto line = parse_command_line({argv + std::min(argc, 1), argv + argc});
@@ -69,9 +117,10 @@ int main(int argc, char** argv) {
     fmt::print("{}", *text);
     return 0;
   }
+  if (line->action == Action::kStatus) return print_status(environment);
   if (auto status = check_knobs(); !status) return complain(status.error().text, kExitUsage);
   // No destructors of statics: a writer stuck behind a reader that does not read must not hold us.
-  const int exit_code = run(std::move(*line), std::move(environment));
+  const int exit_code = run(*line, std::move(environment), start);
   fflush(stdout);
   _exit(exit_code);
 }

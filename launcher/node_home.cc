@@ -11,8 +11,6 @@
 #include "base/knobs.h"
 
 namespace rlx::launcher {
-namespace {
-
 std::vector<std::string> scratch_parents(const Environment& environment) {
   std::vector<std::string> parents;
   if (!knobs().tmpdir.empty()) parents.push_back(knobs().tmpdir);
@@ -21,8 +19,6 @@ std::vector<std::string> scratch_parents(const Environment& environment) {
   for (const char* usual : {"/tmp", "/var/tmp", "/dev/shm"}) parents.emplace_back(usual);
   return parents;
 }
-
-}  // namespace
 
 void open_missing_standard_streams() {
   for (int fd = 0; fd < 3; ++fd)

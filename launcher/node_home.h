@@ -32,6 +32,8 @@ struct Directories {
   std::unique_ptr<Scratch> main, shm;
   std::string note;  // why not the place that was asked for
 };
+// Where directories of launches may be.
+std::vector<std::string> scratch_parents(const Environment& environment);
 Status make_directories(const Environment& environment, const Guard& guard, Directories& made);
 
 }  // namespace rlx::launcher

@@ -84,12 +84,23 @@ constexpr Option kForeign[] = {
        line.show_topology = true;
        return {};
      }},
+    {"--continuous", "-continuous --no-kill -disable-auto-cleanup --enable-recovery", "",
+     Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words) -> Status {
+       line.end.on_failure = OnFailure::kNotify;
+       return {};
+     }},
+    // Our own word to ourselves when a job is started again.
+    {"--restarted", "", "N", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       RLX_TRY_ASSIGN(line.restarted, read_count(w[0], 1));
+       return {};
+     }},
     {"--output", "", "PARTS", Group::kForeign, false, "", read_output},
     {"-genvexcl", "-envexcl", "LIST", Group::kForeign, true, "", exclude},
 
     // Done anyway: all variables are passed, lines are whole, the head cleans up.
-    {"-ordered-output", "-cleanup -nolocal --nolocal", "", Group::kForeign, false, "",
-     nothing},
+    {"-ordered-output", "-cleanup -nolocal --nolocal", "", Group::kForeign, false, "", nothing},
 
     // Ours differs, and the job runs nevertheless.
     {"-membind",

@@ -33,6 +33,7 @@ Status ignore(CommandLine&, AppLine&, Words) {
 }  // the parser lists kForeign rows itself
 
 Result<std::string> text(const std::string& word) { return word; }
+Result<int> not_negative(const std::string& word) { return read_count(word, 0); }
 Result<int> at_least_one(const std::string& word) { return read_count(word, 1); }
 
 Result<double> positive_seconds(const std::string& word) {
@@ -184,9 +185,16 @@ constexpr Option kOptions[] = {
     {"--term-grace", "", "TIME", Group::kEnd, false,
      "the same when rlxrun itself is asked to end, say to write a checkpoint (default 2)",
      read<read_seconds, &CommandLine::end, &EndOptions::term_grace_s>},
-    {"--continuous", "-continuous --no-kill -disable-auto-cleanup --enable-recovery", "",
-     Group::kEnd, false, "let the other ranks run on when one fails",
-     set<true, &CommandLine::end, &EndOptions::keep_going>},
+    {"--on-failure", "", "WHAT", Group::kEnd, false,
+     "when a rank fails: kill the others (default); notify those that listen (by PMIx) and let "
+     "them "
+     "run on; continue: the same even when a host is lost",
+     read<read_on_failure, &CommandLine::end, &EndOptions::on_failure>},
+    {"--max-restarts", "", "N", Group::kEnd, false,
+     "start the whole job again, up to N times, when a rank fails or a host is lost; ranks find "
+     "the "
+     "number of the attempt in RLX_RESTART_COUNT",
+     read<not_negative, &CommandLine::end, &EndOptions::max_restarts>},
 
     {"-q, --quiet", "-quiet", "", Group::kShow, false, "no notes, only errors",
      set<0, &CommandLine::verbosity>},
@@ -201,6 +209,9 @@ constexpr Option kOptions[] = {
     {"--topo-file", "", "FILE", Group::kShow, false,
      "with --dry-run: map onto the machine in this file of lstopo; HOST=FILE for one host",
      [](CommandLine& line, AppLine&, Words w) -> Status { return read_topology_file(w[0], line); }},
+    {"--status", "", "", Group::kShow, false,
+     "list the jobs of this user that rlxrun runs from this host, with ranks, hosts and pids",
+     set<Action::kStatus, &CommandLine::action>},
     {"--man", "", "", Group::kShow, false, "print the manual page",
      set<Action::kMan, &CommandLine::action>},
     {"--completion", "", "", Group::kShow, false, "print the completion for bash",

@@ -188,6 +188,13 @@ Result<Manager> read_manager(std::string_view word) {
   return wrong(word, "a resource manager (none, slurm, pbs, lsf, sge, flux)");
 }
 
+Result<OnFailure> read_on_failure(std::string_view word) {
+  if (word == "kill") return OnFailure::kKill;
+  if (word == "notify") return OnFailure::kNotify;
+  if (word == "continue") return OnFailure::kContinue;
+  return wrong(word, "what a failure does (kill, notify, continue)");
+}
+
 Result<Tag> read_tag(std::string_view word) {
   if (word == "rank") return Tag::kRank;
   if (word == "host") return Tag::kHost;

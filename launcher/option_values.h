@@ -25,6 +25,7 @@ Status read_per_node(std::string_view word, MapOptions& map);
 // "FILE" or "HOST=FILE".
 Status read_topology_file(const std::string& word, CommandLine& line);
 Result<Manager> read_manager(std::string_view word);
+Result<OnFailure> read_on_failure(std::string_view word);
 Result<Tag> read_tag(std::string_view word);
 Result<int> read_stdin(std::string_view word);
 // "NAME", "NAME=value", "PATTERN*", "^PATTERN".

@@ -21,29 +21,37 @@ std::string Outcome::fail_with(int exit_code, std::string line) {
   return line;
 }
 
+// A failure that may not come again.
+std::string Outcome::may_pass(std::string line) {
+  may_restart_ |= !line.empty();
+  return line;
+}
+
 std::string Outcome::rank_exited(const RankName& rank, int wait_status,
                                  const pmix::RankState& state) {
   if (WIFSIGNALED(wait_status)) {
     const int number = WTERMSIG(wait_status);
-    return fail_with(kExitSignalBase + number,
-                     fmt::format("{} was killed by signal {} ({}{})", text_of(rank), number,
-                                 strsignal(number), WCOREDUMP(wait_status) ? ", core dumped" : ""));
+    return may_pass(
+        fail_with(kExitSignalBase + number,
+                  fmt::format("{} was killed by signal {} ({}{})", text_of(rank), number,
+                              strsignal(number), WCOREDUMP(wait_status) ? ", core dumped" : "")));
   }
   const int code = WEXITSTATUS(wait_status);
-  if (code != 0) return fail_with(code, fmt::format("{} exited with code {}", text_of(rank), code));
+  if (code != 0)
+    return may_pass(fail_with(code, fmt::format("{} exited with code {}", text_of(rank), code)));
   if (state.connected && !state.finalized)
-    return fail_with(1,
-                     fmt::format("{} exited with code 0, but without finalizing: others may wait "
+    return may_pass(
+        fail_with(1, fmt::format("{} exited with code 0, but without finalizing: others may wait "
                                  "for it",
-                                 text_of(rank)));
+                                 text_of(rank))));
   return {};
 }
 
 std::string Outcome::rank_aborted(const RankName& rank, int status, const std::string& message) {
   const int code = (status & 0xff) == 0 ? 1 : status & 0xff;
   const bool told = !message.empty() && message != "N/A";  // Open MPI's way to say nothing
-  return fail_with(code, fmt::format("{} called abort with code {}{}{}", text_of(rank), status,
-                                     told ? ": " : "", told ? message : ""));
+  return may_pass(fail_with(code, fmt::format("{} called abort with code {}{}{}", text_of(rank),
+                                              status, told ? ": " : "", told ? message : "")));
 }
 
 std::string Outcome::not_started(const std::string& host, const StartProblem& problem) {
@@ -57,8 +65,13 @@ std::string Outcome::timed_out(double seconds) {
 
 std::string Outcome::interrupted(int signal_number) {
   if (!failed_) signal_number_ = signal_number;
+  may_restart_ = false;
   return fail_with(kExitSignalBase + signal_number,
                    fmt::format("ending the job: {}", strsignal(signal_number)));
+}
+
+std::string Outcome::host_lost(const std::string& problem) {
+  return may_pass(fail_with(1, problem));
 }
 
 std::string Outcome::output_closed() { return fail_with(kExitSignalBase + SIGPIPE, {}); }

@@ -29,8 +29,12 @@ class Outcome {
   std::string timed_out(double seconds);
   std::string interrupted(int signal_number);
   std::string output_closed();
+  std::string host_lost(const std::string& problem);
   std::string other(const std::string& problem, int exit_code = 1);
 
+  // Whether starting the job again may help: a rank failed or a host was lost, and nobody asked for
+  // the end.
+  bool may_restart() const { return may_restart_; }
   bool has_failed() const { return failed_; }
   int exit_code() const { return exit_code_; }
   // The signal that ended rlxrun, to end by it as well; 0: none.
@@ -38,7 +42,8 @@ class Outcome {
 
  private:
   std::string fail_with(int exit_code, std::string line);
-  bool failed_ = false;
+  std::string may_pass(std::string line);
+  bool failed_ = false, may_restart_ = false;
   int exit_code_ = 0;
   int signal_number_ = 0;
 };

@@ -137,6 +137,8 @@ std::vector<AppSpec> make_apps(const CommandLine& line, const Environment& own,
   for (const auto& app : line.apps) {
     Environment environment = own;
     environment.unset("RLX_GPU");  // of an rlxrun around us
+    environment.set("RLX_RESTART_COUNT", std::to_string(line.restarted));
+    environment.set("TORCHELASTIC_RESTART_COUNT", std::to_string(line.restarted));
     for (const auto& name : apply_edits(environment, app.environment))
       notes.push_back(fmt::format("-x {}: no such variable here", name));
     if (!app.wdir.empty() && app.wdir.starts_with('/')) environment.set("PWD", app.wdir);

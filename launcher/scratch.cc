@@ -63,17 +63,27 @@ Result<std::unique_ptr<Scratch>> Scratch::create(const std::vector<std::string>&
 
 Scratch::~Scratch() { remove_tree(path_); }
 
-void remove_stale_scratch(const std::string& parent) {
+std::vector<std::string> scratch_directories(const std::string& parent) {
+  std::vector<std::string> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(parent.c_str()), closedir);
   while (directory) {
     const dirent* entry = readdir(directory.get());
     if (!entry) break;
     if (!std::string_view(entry->d_name).starts_with(kPrefix)) continue;
-    const int at = dirfd(directory.get());
-    const Fd fd(openat(at, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {};
+    if (fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(info.st_mode) && info.st_uid == geteuid())
+      found.push_back(parent + "/" + entry->d_name);
+  }
+  return found;
+}
+
+void remove_stale_scratch(const std::string& parent) {
+  for (const auto& path : scratch_directories(parent)) {
+    const Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
     if (!fd || fstat(fd.get(), &info) != 0 || info.st_uid != geteuid()) continue;
-    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) remove_tree(parent + "/" + entry->d_name);
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) remove_tree(path);
   }
 }
 

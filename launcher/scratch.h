@@ -28,6 +28,8 @@ class Scratch {
   Fd lock_;
 };
 
+// Directories of this user's launches in `parent`.
+std::vector<std::string> scratch_directories(const std::string& parent);
 // Removes directories of this user in `parent` whose owner is gone.
 void remove_stale_scratch(const std::string& parent);
 

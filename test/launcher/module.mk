@@ -7,7 +7,7 @@ LAUNCHER_TEST_LIBS = liblaunchtest.la $(LAUNCHER_LIBS) $(TEST_LIBS)
 check_PROGRAMS += test/launcher/test_parts test/launcher/test_map test/launcher/test_hosts \
   test/launcher/test_place test/launcher/test_gpus \
   test/launcher/test_codes \
-  test/launcher/test_streams test/launcher/test_endings test/launcher/test_rough
+  test/launcher/test_look test/launcher/test_streams test/launcher/test_endings test/launcher/test_rough
 test_launcher_test_parts_SOURCES = test/launcher/test_parts.cc
 test_launcher_test_parts_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_map_SOURCES = test/launcher/test_map.cc
@@ -33,3 +33,5 @@ test_launcher_test_tree_SOURCES = test/launcher/test_tree.cc
 test_launcher_test_tree_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_tree_failures_SOURCES = test/launcher/test_tree_failures.cc
 test_launcher_test_tree_failures_LDADD = $(LAUNCHER_TEST_LIBS)
+test_launcher_test_look_SOURCES = test/launcher/test_look.cc
+test_launcher_test_look_LDADD = $(LAUNCHER_TEST_LIBS)
