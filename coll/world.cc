@@ -22,7 +22,10 @@ struct Proposal {
   std::uint64_t next_context, free_channels;
 };
 constexpr std::uint64_t kWords = sizeof(Proposal) / sizeof(std::uint64_t);
-constexpr std::uint32_t kMaxContext = 0xffff;
+constexpr std::uint32_t kMaxContext = 0x7fff;
+// The members' vote has messages of its own: who has voted may begin the first call while others
+// still count.
+constexpr std::uint32_t kVoteContext = 0x8000;
 
 std::string who_am_i(const BootstrapFacts& facts) {
   return fmt::format("{}@{}", facts.rank, facts.hostname);
@@ -88,7 +91,9 @@ bool World::reaches_all_by_shm(const Group& group) {
 // must use the same one: their own facts differ from host to host.
 Status World::agree(const Group& group, Terms& terms) {
   Terms least{};
-  Collectives voters(*engine_, group, Selector(Model{}, {}));
+  Group electorate = group;
+  electorate.context |= kVoteContext;
+  Collectives voters(*engine_, std::move(electorate), Selector(Model{}, {}));
   RLX_TRY(voters.run({.coll = Coll::all_reduce,
                       .dtype = Dtype::i32,
                       .op = Op::min,
