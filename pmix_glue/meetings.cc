@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
+
 namespace rlx::pmix {
 namespace {
 
@@ -45,15 +47,42 @@ Meetings::Link* Meetings::find(Open& open, uint32_t neighbour) {
   return it == open.links.end() ? nullptr : &*it;
 }
 
-void Meetings::add(const Key& key, uint64_t number, Open& open, uint32_t from, std::string bytes) {
-  if (bytes.empty()) return;
-  const size_t n = bytes.size();
-  open.segments.push_back({from, std::move(bytes)});
+void Meetings::add(const Key& key, uint64_t number, Open& open, Segment segment) {
+  const uint32_t from = segment.from;
+  const size_t n = segment.bytes.size();
+  open.segments.push_back(std::move(segment));
   for (Link& link : open.links) {
     if (link.to == from || link.to == place_.self) continue;
     link.n_pending += n;
     if (link.n_pending >= kPiece) flush(key, number, open, link, false);
   }
+}
+
+// Data on a link: pieces, each with its node before it.
+Status Meetings::add_all(const Key& key, uint64_t number, Open& open, uint32_t from,
+                         std::string_view bytes) {
+  ByteReader in(bytes);
+  while (!in.at_end()) {
+    const auto node = in.get<uint32_t>();
+    const auto piece = in.get_string();
+    if (!in.ok()) return fail(Code::kInvalid, "malformed data of a meeting");
+    add(key, number, open, {from, node, std::string(piece)});
+  }
+  return {};
+}
+
+// Every node's part whole.
+std::string Meetings::joined(const Open& open) {
+  std::map<uint32_t, std::string> parts;
+  size_t n = 0;
+  for (const auto& segment : open.segments) {
+    parts[segment.node] += segment.bytes;
+    n += segment.bytes.size();
+  }
+  std::string all;
+  all.reserve(n);
+  for (const auto& [node, part] : parts) all += part;
+  return all;
 }
 
 void Meetings::flush(const Key& key, uint64_t number, const Open& open, Link& link, bool last) {
@@ -64,10 +93,14 @@ void Meetings::flush(const Key& key, uint64_t number, const Open& open, Link& li
   frame.last = last;
   frame.procs = key.procs;
   frame.nodes = open.nodes;
-  frame.data.reserve(link.n_pending);
-  for (; link.next < open.segments.size(); ++link.next)
-    if (const auto& segment = open.segments[link.next]; segment.from != link.to)
-      frame.data += segment.bytes;
+  ByteWriter data;
+  for (; link.next < open.segments.size(); ++link.next) {
+    const auto& segment = open.segments[link.next];
+    if (segment.from == link.to) continue;
+    data.put(segment.node);
+    data.put_string(segment.bytes);
+  }
+  frame.data = data.take();
   link.n_pending = 0;
   links_.send(link.to, frame);
 }
@@ -122,11 +155,8 @@ void Meetings::finish(const Key& key, uint64_t number, const Status& status) {
     links_.send(link.to, frame);
   }
   if (!is_ours) return;
-  Result<std::string> all = std::string();
-  if (status)
-    for (const auto& segment : open.segments) *all += segment.bytes;
-  else
-    all = tl::unexpected(status.error());
+  Result<std::string> all =
+      status ? Result<std::string>(joined(open)) : tl::unexpected(status.error());
   if (open.reply)
     open.reply(std::move(all));
   else
@@ -151,7 +181,7 @@ void Meetings::enter(Meeting kind, const std::vector<ProcId>& procs, NodeSet nod
     return;
   }
   for (size_t at = 0; at < part->size(); at += kPiece)
-    add(key, number, entered, place_.self, part->substr(at, kPiece));
+    add(key, number, entered, {place_.self, place_.self, part->substr(at, kPiece)});
   if (Link* own = find(entered, place_.self)) own->waiting = false;
   if (!entered.failed) step(key, number, entered);
   look_for_awaited(key);
@@ -172,22 +202,25 @@ Status Meetings::part(uint32_t child, Frame frame) {
     fail_one(key, frame.id, entered, {frame.code, frame.data});
     return {};
   }
-  add(key, frame.id, entered, child, std::move(frame.data));
+  RLX_TRY(add_all(key, frame.id, entered, child, frame.data));
   if (frame.last) step(key, frame.id, entered);
   look_for_awaited(key);
   return {};
 }
 
-void Meetings::done(Frame frame) {
+Status Meetings::done(Frame frame) {
   const Key key{static_cast<Meeting>(frame.what), std::move(frame.procs)};
-  if (!covered(key, failed_).empty()) return;
+  if (!covered(key, failed_).empty()) return {};
   const auto known = series_.find(key);
-  if (known != series_.end() && known->second.over >= frame.id) return;
+  if (known != series_.end() && known->second.over >= frame.id) return {};
   Open& entered = open(key, frame.id, frame.nodes);
-  if (frame.code != Code::kOk)
-    return finish(key, frame.id, fail(frame.code, std::move(frame.data)));
-  add(key, frame.id, entered, place_.parent, std::move(frame.data));
+  if (frame.code != Code::kOk) {
+    finish(key, frame.id, fail(frame.code, std::move(frame.data)));
+    return {};
+  }
+  RLX_TRY(add_all(key, frame.id, entered, place_.parent, frame.data));
   if (frame.last) finish(key, frame.id, {});
+  return {};
 }
 
 bool Meetings::covers(const Key& key, const ProcId& rank) {

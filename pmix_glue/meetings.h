@@ -7,6 +7,8 @@
 // Data: what waits for a link goes at once when it has reached kPiece, else with the last part. So
 //   little data moves as one frame a link and direction (gather, broadcast), and much data streams:
 //   every byte crosses every link once, while others still come up (an all-gather on a tree).
+//   Pieces of several parts mix on the way, so each says whose it is; libpmix needs every part
+//   whole.
 // Order: links keep it, so that the last frame down comes after all data.
 // Failure: who cannot take part says so at once, and the top tells all. A rank that has failed is
 //   known to all vertices, which forget all meetings with it; their servers have ended them.
@@ -40,7 +42,7 @@ class Meetings {
   void enter(Meeting kind, const std::vector<ProcId>& procs, NodeSet nodes,
              Result<std::string> part, Exchange::BytesReply reply);
   Status part(uint32_t child, Frame frame);
-  void done(Frame frame);  // from the parent
+  Status done(Frame frame);  // from the parent
 
   void rank_ended(const ProcId& rank);   // in good order, and below this vertex
   void rank_failed(const ProcId& rank);  // told to all, or about to be
@@ -60,7 +62,8 @@ class Meetings {
     size_t n_pending = 0;  // bytes not sent there yet
   };
   struct Segment {
-    uint32_t from;
+    uint32_t from;  // the link it came by
+    uint32_t node;  // whose part it is a piece of
     std::string bytes;
   };
   struct Open {
@@ -80,7 +83,10 @@ class Meetings {
 
   Open& open(const Key& key, uint64_t number, const NodeSet& nodes);
   static Link* find(Open& open, uint32_t neighbour);
-  void add(const Key& key, uint64_t number, Open& open, uint32_t from, std::string bytes);
+  void add(const Key& key, uint64_t number, Open& open, Segment segment);
+  Status add_all(const Key& key, uint64_t number, Open& open, uint32_t from,
+                 std::string_view bytes);
+  static std::string joined(const Open& open);
   void flush(const Key& key, uint64_t number, const Open& open, Link& link, bool last);
   void step(const Key& key, uint64_t number, Open& open);
   void fail_one(const Key& key, uint64_t number, Open& open, const Error& error);

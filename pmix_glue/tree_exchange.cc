@@ -186,8 +186,7 @@ Status TreeExchange::deliver(uint32_t from, std::string_view bytes) {
       if (is_child) return from_below(from, std::move(frame));
       if (from != place_.parent)
         return fail(Code::kInvalid, fmt::format("node {} is no neighbour in the tree", from));
-      from_above(std::move(frame));
-      return {};
+      return from_above(std::move(frame));
     default:
       return from_anywhere(from, std::move(frame));
   }
@@ -209,21 +208,24 @@ Status TreeExchange::from_below(uint32_t from, Frame frame) {
   }
 }
 
-void TreeExchange::from_above(Frame frame) {
+Status TreeExchange::from_above(Frame frame) {
   if (frame.kind == Kind::kDone) return meetings_.done(std::move(frame));
   to_children(frame);
   switch (frame.kind) {
     case Kind::kEnded:
-      return peer_ended(frame.proc, {static_cast<Ending::Kind>(frame.what), frame.value});
+      peer_ended(frame.proc, {static_cast<Ending::Kind>(frame.what), frame.value});
+      return {};
     case Kind::kNodeLost:
-      return node_lost(static_cast<uint32_t>(frame.id));
+      node_lost(static_cast<uint32_t>(frame.id));
+      return {};
     case Kind::kJobOver:
-      return meetings_.job_over(frame.proc.job);
+      meetings_.job_over(frame.proc.job);
+      return {};
     case Kind::kEvent:
       if (frame.id != place_.self && home_ != nullptr) home_->told(frame.data);
-      return;
+      return {};
     default:
-      return;
+      return fail(Code::kInvalid, "what goes up comes down");
   }
 }
 

@@ -21,7 +21,7 @@ class TreeExchange final : public Exchange {
   TreeExchange(const TreePlace& place, Carrier& carrier);
 
   // A frame from another vertex. Like all functions here, on the thread that calls
-  // Server::dispatch. kInvalid: the sender does not speak the protocol; nothing was changed.
+  // Server::dispatch. kInvalid: the sender does not speak the protocol.
   Status deliver(uint32_t from, std::string_view bytes);
 
   void set_home(Home* home) override { home_ = home; }
@@ -51,7 +51,7 @@ class TreeExchange final : public Exchange {
   uint64_t ask(uint32_t node, Frame frame, std::optional<ProcId> owner, BytesReply reply);
   void answer(uint32_t to, uint64_t id, const Result<std::string>& result);
   Status from_below(uint32_t from, Frame frame);
-  void from_above(Frame frame);
+  Status from_above(Frame frame);
   Status from_anywhere(uint32_t from, Frame frame);
   void peer_ended(const ProcId& rank, const Ending& ending);
   void node_lost(uint32_t node);

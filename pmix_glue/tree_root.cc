@@ -122,7 +122,10 @@ void TreeRoot::answer(const Asker& asker, const Status& status, std::string data
   frame.kind = Kind::kReply;
   frame.id = asker.second;
   frame.code = status ? Code::kOk : status.error().code;
-  frame.data = status ? std::move(data) : status.error().text;
+  if (status)
+    frame.data = std::move(data);
+  else
+    frame.data = status.error().text;
   carrier_.send(asker.first, encode(frame));
 }
 

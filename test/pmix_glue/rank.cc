@@ -58,6 +58,22 @@ void plain(Bootstrap& b) {
   check(b.finalize(Deadline::after_ms(kLongMs)), "finalize");
 }
 
+// Blobs that travel in several pieces.
+void meet_with_much(Bootstrap& b) {
+  const auto blob = [](int rank) {
+    std::string bytes;
+    for (uint32_t i = 0; bytes.size() < 200000; ++i) bytes += std::to_string(i * 7 + rank);
+    return bytes;
+  };
+  check(b.put(blob(b.facts().rank)), "put");
+  check(b.fence(Deadline::after_ms(kLongMs)), "fence");
+  for (int r = 0; r < b.facts().size; ++r) {
+    const auto got = b.get(r);
+    check(got && *got == blob(r), fmt::format("get {}", r));
+  }
+  check(b.finalize(Deadline::after_ms(kLongMs)), "finalize");
+}
+
 [[noreturn]] void die(const std::string& how) {
   if (how == "kill") ::kill(::getpid(), SIGKILL);
   if (how == "exit3") ::_exit(3);
@@ -380,6 +396,7 @@ int main(int argc, char** argv) {
   check(opened.has_value(), opened ? "" : opened.error().text);
   Bootstrap& b = **opened;
   if (mode == "plain") plain(b);
+  if (mode == "much") meet_with_much(b);
   if (mode == "late") late(b);
   if (mode == "half_in") half_in(b);
   if (mode == "names") publish_and_lookup(b);

@@ -51,7 +51,8 @@ Test(nodes, carry_out_what_ranks_ask_for_across_them, .timeout = 120) {
   const struct {
     const char* mode;
     uint32_t n_ranks, n_all;
-  } table[] = {{"sets", 4, 4}, {"events", 4, 4}, {"names", 2, 2}, {"log", 4, 4}, {"spawn", 1, 3}};
+  } table[] = {{"much", 5, 5},  {"sets", 4, 4}, {"events", 4, 4},
+               {"names", 2, 2}, {"log", 4, 4},  {"spawn", 1, 3}};
   for (const auto& row : table)
     for (const auto& parents : {kPair, kChain}) {
       const auto outcome = host(parents, {row.mode}, row.n_ranks);

@@ -2,7 +2,6 @@
 // What the servers of several nodes do together, over simulated links.
 #include <criterion/criterion.h>
 
-#include <array>
 #include <optional>
 
 #include "test/pmix_glue/sim_tree.h"
@@ -29,13 +28,6 @@ std::string part_of(uint32_t node, uint32_t round, size_t n) {
   return n == 0 ? "" : std::string(n + node, static_cast<char>('a' + node)) + std::to_string(round);
 }
 
-// How often each byte occurs: parts come in any order.
-std::array<size_t, 256> counts(const std::string& text) {
-  std::array<size_t, 256> n{};
-  for (const char c : text) ++n[static_cast<unsigned char>(c)];
-  return n;
-}
-
 // One fence after the other over `procs`, as a server would: the next begins when the last is over.
 struct Fences {
   SimTree& tree;
@@ -57,12 +49,15 @@ struct Fences {
   }
   void expect_all(const char* what) {
     for (uint32_t round = 0; round < n_rounds; ++round) {
-      std::string all;
-      for (const uint32_t node : nodes) all += part_of(node, round, n_bytes);
+      size_t n_all = 0;
+      for (const uint32_t node : nodes) n_all += part_of(node, round, n_bytes).size();
       for (const uint32_t node : nodes) {
         cr_assert_eq(got[node].size(), n_rounds, "%s: node %u", what, node);
-        cr_expect(counts(got[node][round]) == counts(all), "%s: node %u round %u: %zu bytes of %zu",
-                  what, node, round, got[node][round].size(), all.size());
+        const std::string& all = got[node][round];
+        cr_expect_eq(all.size(), n_all, "%s: node %u round %u", what, node, round);
+        for (const uint32_t of : nodes)
+          cr_expect(all.find(part_of(of, round, n_bytes)) != std::string::npos,
+                    "%s: node %u round %u has no whole part of %u", what, node, round, of);
       }
     }
   }
@@ -120,7 +115,7 @@ Test(tree, sends_no_byte_twice_over_a_link_and_little_data_in_one_frame) {
     tree.run();
     fences.expect_all("all");
     for (const auto& [link, bytes] : tree.n_bytes)
-      cr_expect_leq(bytes, (n + 200) * n_nodes, "%u to %u", link.first, link.second);
+      cr_expect_leq(bytes, (n + 300) * n_nodes, "%u to %u", link.first, link.second);
     if (n < Meetings::kPiece)
       for (const auto& [link, frames] : tree.n_frames) cr_expect_eq(frames, 1u);
   }
