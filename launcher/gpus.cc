@@ -77,10 +77,11 @@ std::vector<Device> devices_of(const std::vector<Gpu>& gpus, const std::vector<G
 // The variable that programs for these GPUs read.
 std::string variable_for(const std::string& vendor, const Variables& set) {
   if (vendor == "10de") return "CUDA_VISIBLE_DEVICES";
-  if (vendor == "1002")
-    return set.contains("HIP_VISIBLE_DEVICES") && !set.contains("ROCR_VISIBLE_DEVICES")
-               ? "HIP_VISIBLE_DEVICES"
-               : "ROCR_VISIBLE_DEVICES";
+  if (vendor == "1002") {  // its HIP also reads CUDA's
+    for (const char* name : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"})
+      if (set.contains(name)) return name;
+    return "ROCR_VISIBLE_DEVICES";
+  }
   if (vendor == "8086") return "ZE_AFFINITY_MASK";
   for (const auto name : kGpuVariables)  // a list of GPUs we cannot see
     if (set.contains(std::string(name))) return std::string(name);
@@ -121,6 +122,19 @@ const Device* device_of(const std::string& entry, const std::vector<Device>& dev
   return *number < devices.size() ? &devices[*number] : nullptr;
 }
 
+// HIP counts among the devices that ROCm was told to show: what is left of those entries.
+std::vector<std::string> within(const std::vector<std::string>& entries, const Variables& set) {
+  const auto list = set.find("HIP_VISIBLE_DEVICES");
+  if (list == set.end()) return entries;
+  std::vector<std::string> left;
+  for (const auto& entry : entries_of(list->second)) {
+    const auto number = number_of(entry);
+    if (!number || *number >= entries.size()) break;
+    left.push_back(entries[*number]);
+  }
+  return left;
+}
+
 // Without a list all devices are there, named so that no order of counting can mix them up.
 std::vector<VisibleGpu> all_of(const std::vector<Device>& devices) {
   std::vector<VisibleGpu> gpus;
@@ -151,9 +165,11 @@ GpuSet visible_gpus(const std::vector<Gpu>& gpus, const std::vector<GpuFact>& fa
   const auto devices = devices_of(gpus, facts, vendor);
   const std::string first = variable_for(vendor, set);
   if (first.empty()) return visible;
+  const bool is_rocm = first == "ROCR_VISIBLE_DEVICES";
   std::vector<std::string> entries;
   if (const auto list = set.find(first); list != set.end()) {
     entries = entries_of(list->second);
+    if (is_rocm) entries = within(entries, set);
     const auto physical = physical_entries(entries, set);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const Device* device = device_of(physical[i], devices);
@@ -164,16 +180,17 @@ GpuSet visible_gpus(const std::vector<Gpu>& gpus, const std::vector<GpuFact>& fa
     visible.gpus = all_of(devices);
     for (const auto& gpu : visible.gpus) entries.push_back(gpu.entry);
   }
-  visible.lists.push_back({first, std::move(entries)});
+  visible.lists.push_back({first, std::move(entries), false});
   for (const auto name : kGpuVariables) {
     const auto list = set.find(std::string(name));
     if (list == set.end() || name == first) continue;
     auto others = entries_of(list->second);
-    if (others.size() == visible.gpus.size())
-      visible.lists.push_back({std::string(name), std::move(others)});
+    const bool relative = is_rocm && name != "ZE_AFFINITY_MASK";
+    if (relative || others.size() == visible.gpus.size())
+      visible.lists.push_back({std::string(name), std::move(others), relative});
   }
   visible.orders_by_pci =
-      first == "CUDA_VISIBLE_DEVICES" && !set.contains("CUDA_DEVICE_ORDER") &&
+      vendor != "1002" && first == "CUDA_VISIBLE_DEVICES" && !set.contains("CUDA_DEVICE_ORDER") &&
       std::any_of(visible.gpus.begin(), visible.gpus.end(),
                   [](const VisibleGpu& gpu) { return number_of(gpu.entry).has_value(); });
   return visible;
@@ -183,7 +200,8 @@ std::vector<std::string> show_only(const GpuSet& set, const std::vector<std::uin
   std::vector<std::string> variables;
   for (const auto& list : set.lists) {
     std::vector<std::string> entries;
-    for (const auto index : chosen) entries.push_back(list.entries[index]);
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      entries.push_back(list.is_relative ? std::to_string(i) : list.entries[chosen[i]]);
     variables.push_back(fmt::format("{}={}", list.variable, fmt::join(entries, ",")));
   }
   if (set.orders_by_pci) variables.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");

@@ -25,6 +25,8 @@ struct GpuFact {
 struct GpuList {
   std::string variable;
   std::vector<std::string> entries;
+  // It counts from 0 among what the list before it leaves, as HIP does within ROCm.
+  bool is_relative = false;
 };
 
 struct VisibleGpu {

@@ -119,6 +119,12 @@ Test(gpus, are_those_that_exported_lists_leave) {
        "GPU-1111-x@1 GPU-3333-x@3: CUDA_VISIBLE_DEVICES=GPU-3333-x"},
       {amd, {}, {}, "0@ 1@: ROCR_VISIBLE_DEVICES=1"},
       {amd, {}, {"HIP_VISIBLE_DEVICES=1"}, "1@: HIP_VISIBLE_DEVICES=1"},
+      {amd, {}, {"CUDA_VISIBLE_DEVICES=1"}, "1@: CUDA_VISIBLE_DEVICES=1"},
+      // HIP counts among what ROCm shows.
+      {amd,
+       {},
+       {"ROCR_VISIBLE_DEVICES=1,0", "HIP_VISIBLE_DEVICES=1", "CUDA_VISIBLE_DEVICES=0,1"},
+       "0@: ROCR_VISIBLE_DEVICES=0 CUDA_VISIBLE_DEVICES=0 HIP_VISIBLE_DEVICES=0"},
       // No GPU to be seen, but lists of a resource manager.
       {{},
        {},
