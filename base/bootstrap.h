@@ -35,6 +35,9 @@ class Bootstrap {
   virtual Result<std::string> get(int rank) = 0;
   // Ends the whole job with `exit_code`, telling the launcher `why`. Does not return.
   [[noreturn]] virtual void abort(int exit_code, std::string_view why) = 0;
+  // What the thread that waits in finalize() does meanwhile, every few milliseconds: peers may need
+  // answers until they wait there too. A source whose finalize() waits for nobody ignores it.
+  virtual void meanwhile(std::function<void()> /*turn*/) {}
   // Meets all ranks again and leaves the job in good order. A rank that leaves without it failed.
   virtual Status finalize(Deadline deadline) = 0;
 

@@ -193,6 +193,9 @@ Status World::finalize() {
   // After this barrier nobody needs our memory or our messages any more.
   Status met = world().collectives().run({.coll = Coll::barrier}, deadline());
   if (met) met = endpoint_->flush(deadline());
+  // Who still flushes may have a word for us, such as a report of a call that took long: it must be
+  // read, or the flush waits for us and we for it.
+  bootstrap_->meanwhile([this] { endpoint_->poll(); });
   const Status left = bootstrap_->finalize(deadline());
   return met ? left : met;
 }

@@ -108,6 +108,8 @@ bool register_events() {
   return second >= 0;
 }
 
+constexpr auto kTurnEvery = std::chrono::milliseconds(5);
+
 // How long a program has for its last words before the job ends.
 constexpr auto kGrace = std::chrono::seconds(2);
 
@@ -176,6 +178,7 @@ class Client final : public Bootstrap {
   Status finalize(Deadline deadline) override;
   void watch(std::function<void(int, std::string)> on_failure) override;
   void peer_failed(int rank, const std::string& cause) override;
+  void meanwhile(std::function<void()> turn) override { turn_ = std::move(turn); }
   void hear_events() { hears_of_peers_ = register_events(); }
 
  private:
@@ -190,6 +193,7 @@ class Client final : public Bootstrap {
   pmix_proc_t me_;
   BootstrapFacts facts_;
   bool hears_of_peers_ = false;
+  std::function<void()> turn_;  // while waiting in finalize(); empty: just wait
 };
 
 Status Client::read_facts() {
@@ -268,6 +272,12 @@ Status Client::meet(bool collect, Deadline deadline, const char* what) {
   // Steady time is CLOCK_MONOTONIC; a deadline of never would overflow it.
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::nanoseconds(std::min<int64_t>(deadline.left_ns(), 1LL << 60));
+  while (turn_ && !over() && std::chrono::steady_clock::now() < until) {
+    lock.unlock();
+    turn_();
+    lock.lock();
+    box.news.wait_for(lock, kTurnEvery, over);
+  }
   if (!box.news.wait_until(lock, until, over)) {
     lock.unlock();
     return fail(Code::kTimeout,
