@@ -3,9 +3,9 @@
 
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 
+#include "base/file.h"
 #include "base/knobs.h"
 #include "coll/select.h"
 
@@ -155,11 +155,9 @@ Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view fi
 }
 
 Result<std::vector<Rule>> load_rules(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return fail_errno(errno, fmt::format("RLX_RULES: cannot open {}", path));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_rules(text.str(), path);
+  const auto text = read_file(path);
+  if (!text) return fail(text.error().code, "RLX_RULES: " + text.error().text);
+  return parse_rules(*text, path);
 }
 
 }  // namespace rlx

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/host_file.h"
+#include "base/file.h"
 
 namespace rlx::launcher {
 namespace {
@@ -59,7 +59,7 @@ Result<std::vector<std::string>> parse_app_file(std::string_view text, const std
 }
 
 Result<std::vector<std::string>> read_app_file(const std::string& path) {
-  RLX_TRY_ASSIGN(const auto text, read_text_file(path));
+  RLX_TRY_ASSIGN(const auto text, read_file(path));
   return parse_app_file(text, path);
 }
 

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "launcher/host_ranges.h"
 #include "launcher/hosts.h"
 #include "launcher/option_values.h"
@@ -145,21 +145,8 @@ Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std:
   return hosts;
 }
 
-Result<std::string> read_text_file(const std::string& path) {
-  constexpr std::size_t kMost = 16 << 20;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMost + 1, '\0');
-  if (!file.is_open()) return fail_errno(fmt::format("cannot open {}", path));
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return fail_errno(fmt::format("cannot read {}", path));
-  if (file.gcount() > static_cast<std::streamsize>(kMost))
-    return fail(Code::kInvalid, fmt::format("{} is larger than {} bytes", path, kMost));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
-
 Result<std::vector<HostEntry>> read_host_file(const std::string& path) {
-  RLX_TRY_ASSIGN(const auto text, read_text_file(path));
+  RLX_TRY_ASSIGN(const auto text, read_file(path));
   return parse_host_file(text, path);
 }
 

@@ -16,7 +16,5 @@ namespace rlx::launcher {
 // error begins "name:line: ". A file that names no host is an error.
 Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std::string& name);
 Result<std::vector<HostEntry>> read_host_file(const std::string& path);
-// A text file, at most 16 MiB.
-Result<std::string> read_text_file(const std::string& path);
 
 }  // namespace rlx::launcher

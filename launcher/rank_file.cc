@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "launcher/host_file.h"
+#include "base/file.h"
 #include "launcher/option_values.h"
 
 namespace rlx::launcher {
@@ -81,7 +81,7 @@ Result<std::vector<RankLine>> parse_rank_file(std::string_view text, const std::
 }
 
 Status read_rank_file(const std::string& path, MapOptions& map) {
-  RLX_TRY_ASSIGN(const auto text, read_text_file(path));
+  RLX_TRY_ASSIGN(const auto text, read_file(path));
   RLX_TRY_ASSIGN(map.rank_lines, parse_rank_file(text, path));
   map.by = MapBy::kRankFile;
   map.by_said = true;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/file.h"
 #include "launcher/host_file.h"
 #include "launcher/host_ranges.h"
 #include "launcher/hosts.h"
@@ -131,7 +132,7 @@ tl::unexpected<Error> wrong(const std::string& variable, const std::string& what
 // One host name a line, repeated for each slot.
 Result<std::vector<HostEntry>> read_slot_lines(const std::string& path,
                                                const std::string& variable) {
-  const auto text = read_text_file(path);
+  const auto text = read_file(path);
   if (!text) return wrong(variable, text.error().text);
   std::vector<HostEntry> hosts;
   for (const auto& name : words_of(*text)) hosts.push_back(host_of(name, 1, variable));
@@ -174,7 +175,7 @@ Found ask_lsf(const Question& ask) {
 Found ask_sge(const Question& ask) {
   const std::string path = ask.value({"PE_HOSTFILE"});
   if (path.empty()) return std::nullopt;
-  const auto text = read_text_file(path);
+  const auto text = read_file(path);
   if (!text) return wrong("PE_HOSTFILE", text.error().text);
   ManagedHosts found{
       Manager::kSge, "Grid Engine job " + ask.value({"JOB_ID"}), "PE_HOSTFILE=" + path, {}};

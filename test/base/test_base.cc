@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <criterion/criterion.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "base/bytes.h"
 #include "base/dtype.h"
+#include "base/file.h"
 #include "base/knobs.h"
 
 using namespace rlx;
@@ -76,4 +80,30 @@ Test(bytes, read_back_what_was_written_and_stop_at_the_end) {
     cut.get<double>();
     cr_expect(!cut.ok(), "%zu", n);
   }
+}
+
+Test(file, is_read_whole_or_refused) {
+  char path[] = "/tmp/rlx-file-XXXXXX";
+  const int fd = mkstemp(path);
+  const std::string text(200000, 'x');
+  cr_assert_eq(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  cr_expect(read_file(path, text.size()) == text);
+  cr_expect(read_file(path) == text);
+  const auto cut = read_file(path, text.size() - 1);
+  cr_assert(!cut.has_value());
+  cr_expect(cut.error().text.find("is larger than 199999 bytes") != std::string::npos);
+  cr_expect_eq(ftruncate(fd, 0), 0);
+  cr_expect(read_file(path, 0) == std::string());
+  close(fd);
+  unlink(path);
+  const struct {
+    const char *path, *word;
+  } table[] = {{path, "cannot open"}, {"/tmp", "is a directory"}, {"/dev/zero", "is larger than"}};
+  for (const auto& row : table) {
+    const auto refused = read_file(row.path, 100);
+    cr_assert(!refused.has_value(), "%s", row.path);
+    cr_expect(refused.error().text.find(row.word) != std::string::npos, "%s",
+              refused.error().text.c_str());
+  }
+  cr_expect(read_file("/proc/self/status")->starts_with("Name:"));  // says it holds nothing
 }
