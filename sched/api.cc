@@ -95,8 +95,8 @@ std::vector<TokenSample> samples_of(const rlx_eplb_options& o, int layers) {
 }
 
 rlx_eplb_layer report_of(const LayerReport& r) {
-  return {r.mean,       r.bound,      r.before,  r.peak,
-          r.split_peak, r.duplicates, r.fetches, r.optimal ? 1 : 0};
+  return {r.mean,       r.bound,   r.before,          r.peak, r.split_peak,
+          r.duplicates, r.fetches, r.optimal ? 1 : 0, r.lost};
 }
 
 template <class T>

@@ -78,6 +78,10 @@ class Planner {
     return from_ ? from_->row(l) : std::span<const int32_t>();
   }
 
+  void tell(int layers_done) const {
+    if (options_.progress) options_.progress(layers_done, loads_.layers);
+  }
+
   Status plan_by_rule() {
     const bool deepseek = options_.policy == Policy::deepseek;
     const Loads sum = sum_windows(loads_);
@@ -95,8 +99,11 @@ class Planner {
 
   void plan_by_search() {
     std::vector<LayerPaths> paths;
-    for (int l = 0; l < loads_.layers; ++l)
+    for (int l = 0; l < loads_.layers; ++l) {
+      tell(l);
       paths.push_back(find_paths(layer(l), bound_[l], options_.gap, old(l), options_.allow_empty));
+    }
+    tell(loads_.layers);
     choose(paths);
   }
 
@@ -114,6 +121,7 @@ class Planner {
     const bool has_groups = options_.groups > 1 && options_.groups % cluster_.nodes() == 0;
     std::vector<LayerPaths> paths;
     for (int l = 0; l < loads_.layers; ++l) {
+      tell(l);
       TokenSample drawn;
       if (options_.tokens.empty()) drawn = draw_tokens(loads_, l, options_.routing);
       const Traffic traffic(options_.tokens.empty() ? drawn : options_.tokens[l], cluster_,
@@ -124,6 +132,7 @@ class Planner {
       save_traffic(state, traffic, std::max(state.total_peak(), bound_[l] * (1 + node_gap())));
       paths[l] = {state.placement(), {}, {}, {{0, state.total_peak()}}, false};
     }
+    tell(loads_.layers);
     choose(paths);
   }
 
@@ -214,9 +223,8 @@ class Planner {
     if (!from_) return r;
     r.fetches = count_fetches(old(l), row, cluster_);
     const LayerState was(layer(l), old(l));
-    bool complete = true;
-    for (int e = 0; e < loads_.experts; ++e) complete &= was.copies(e) > 0;
-    if (complete) r.before = was.total_peak();
+    for (int e = 0; e < loads_.experts; ++e) r.lost += was.copies(e) == 0;
+    if (r.lost == 0) r.before = was.total_peak();
     return r;
   }
 
@@ -255,6 +263,15 @@ Status check_options(const Loads& loads, const Cluster& cluster, const PlanOptio
   if (!(options.time.fixed_cost >= 0 && options.time.fixed_cost <= 0x1p63) || !(options.gap >= 0))
     return fail(Code::kInvalid, fmt::format("fixed cost {}, gap {}: want 0 or more",
                                             options.time.fixed_cost, options.gap));
+  if (options.max_fetches < -1)
+    return fail(
+        Code::kInvalid,
+        fmt::format("{} slots may be fetched: want 0 or more, or -1 for any", options.max_fetches));
+  if (!options.from && options.max_fetches >= 0)
+    return fail(Code::kInvalid,
+                fmt::format("{} slots may be fetched, but there is no placement to start from: set "
+                            "`from`, or -1 for any",
+                            options.max_fetches));
   if (options.from && options.max_fetches >= 0 &&
       (options.policy == Policy::deepseek || options.policy == Policy::rlx))
     return fail(Code::kUnsupported,
@@ -294,6 +311,11 @@ double Plan::bound_balance() const { return average_ratio(layers, &LayerReport::
 int64_t Plan::fetches() const {
   int64_t sum = 0;
   for (const LayerReport& l : layers) sum += l.fetches;
+  return sum;
+}
+int64_t Plan::lost() const {
+  int64_t sum = 0;
+  for (const LayerReport& l : layers) sum += l.lost;
   return sum;
 }
 

@@ -2,6 +2,8 @@
 // The entry to sched/: loads in, a placement of every layer out, with how good it is and could be.
 #pragma once
 
+#include <functional>
+
 #include "sched/traffic.h"
 #include "sched/types.h"
 
@@ -21,9 +23,12 @@ struct PlanOptions {
   double gap = 3e-4;                // stop within this of the bound (nodes: 0.01 at least)
   bool allow_empty = false;         // may leave slots empty that do not help
   const Placement* from = nullptr;  // where the experts are now
-  int64_t max_fetches = -1;         // slots to fetch in all layers; -1: any; search and nodes only
-  std::span<const uint8_t> dead;    // by rank; their slots stay empty
-  bool report_split = true;         // fill in LayerReport::split_peak
+  // Slots to fetch in all layers; -1: any; search and nodes only. Experts that no live rank of
+  // `from` holds are fetched in any case, and first.
+  int64_t max_fetches = -1;
+  std::span<const uint8_t> dead;                       // by rank; their slots stay empty
+  bool report_split = true;                            // fill in LayerReport::split_peak
+  std::function<void(int done, int layers)> progress;  // told before and after every layer
   // policy nodes: how tokens choose experts; `tokens`, if given, is a sample for every layer.
   RoutingLaw routing;
   double rack_price = 1;  // a copy to another rack, in copies within the rack
@@ -38,6 +43,7 @@ struct LayerReport {
   double split_peak = 0;  // tokens split as split_tokens() does
   int duplicates = 0;     // slots whose expert is on the rank already
   int fetches = 0;        // slots whose expert was not on the rank before; 0 without `from`
+  int lost = 0;           // experts that no live rank of `from` holds
   bool optimal = false;   // proven: no other placement is better
 };
 
@@ -56,6 +62,7 @@ struct Plan {
   double split_balance() const;  // the same for split_peak
   double bound_balance() const;  // the same for bound: nothing is better
   int64_t fetches() const;
+  int64_t lost() const;
 };
 
 // Errors: kInvalid for loads, placements or shapes that make no sense, kUnsupported for shapes the

@@ -34,7 +34,7 @@ struct SearchOptions {
 // where every expert is on every rank already. Requires: slots >= experts.
 std::vector<int32_t> first_placement(const Layer& layer);
 // Makes `state` legal with as few fetches as possible: no duplicates on a rank, every expert
-// somewhere. Requires: slots >= experts.
+// somewhere, missing ones where they slow the layer down least. Requires: slots >= experts.
 void repair(LayerState& state);
 // Puts one more replica into every empty slot: of the expert without one on that rank that has most
 // load a replica. Slots stay empty only where a rank has every expert.

@@ -50,7 +50,7 @@ typedef struct rlx_eplb_options {
   int32_t groups;        /* groups of experts that tokens are routed to together; divides experts */
   double fixed_cost;     /* what touching an expert costs before its first token, in tokens */
   double gap;            /* good enough: slowest rank within this share of the bound */
-  int32_t allow_empty;   /* 1: slots that do not help may stay empty */
+  int32_t allow_empty;   /* 1: slots that do not help may stay empty (with `from` they do anyway) */
   int32_t top_k;         /* policy nodes: experts a token goes to ... */
   int32_t top_groups;    /* ... out of how many groups */
   int32_t n_tokens;      /* tokens a layer in `tokens`; 0: drawn from the loads */
@@ -58,7 +58,9 @@ typedef struct rlx_eplb_options {
   double rack_price;     /* a copy to another rack, in copies within the rack */
   const int32_t* from;   /* placement [layers][slots] to start from, or NULL */
   int64_t max_fetches;   /* slots that may change hands in all layers together; -1: any number.
-                          * Policies deepseek and rlx plan anew and refuse a limit with `from` */
+                          * Lost experts (no live rank of `from` has them) are fetched first and
+                          * whatever the limit; what they leave of it goes to balance. Wants
+                          * `from`; policies deepseek and rlx plan anew and refuse a limit */
   const uint8_t* dead;   /* [ranks] 1: the rank is gone and its slots stay empty; or NULL */
   const double* speed;   /* [ranks] relative speed of each rank, or NULL */
 } rlx_eplb_options;
@@ -73,12 +75,13 @@ typedef struct rlx_eplb_options {
 typedef struct rlx_eplb_layer {
   double mean;        /* of the ranks; mean / peak is the balancedness */
   double bound;       /* no placement has a smaller peak */
-  double before;      /* peak of `from`; 0 without */
+  double before;      /* peak of `from`; 0 without, or if an expert is lost */
   double peak;        /* slowest rank, an expert's tokens split evenly over its replicas */
   double split_peak;  /* split as rlx_eplb_split() does */
   int32_t duplicates; /* slots whose expert the rank has in another one */
   int32_t fetches;    /* slots whose expert has to come from another rank */
   int32_t optimal;    /* 1: proven that nothing is better */
+  int32_t lost;       /* experts that no live rank of `from` has */
 } rlx_eplb_layer;
 
 /* Plans all layers. `placement`: [layers][slots]. `layers`: [layers] or NULL. `options`: NULL for

@@ -60,6 +60,12 @@ Test(api, moves_within_a_budget_and_says_how) {
   const int fetches = plan.layers[0].fetches + plan.layers[1].fetches;
   cr_expect(fetches > 0 && fetches <= 3);
   cr_expect_lt(plan.layers[0].peak, plan.layers[0].before);
+  Ids holed = old.placement;  // without expert 3 in both layers: fetched beyond any limit
+  for (int32_t& e : holed) e = e == 3 ? RLX_EPLB_EMPTY : e;
+  options.from = holed.data();
+  options.max_fetches = 0;
+  const auto mended = rlx::eplb::plan(kShape, later, options);
+  for (const auto& layer : mended.layers) cr_expect(layer.lost == 1 && layer.fetches == 1);
   const auto migration = rlx::eplb::migrate(kShape, old.placement, plan.placement, 10);
   int on_wire = 0;
   for (const auto& t : migration.transfers) on_wire += t.from != t.to;
@@ -142,6 +148,9 @@ Test(api, refuses_and_leaves_its_outputs_alone) {
   expect_refused(with([&](auto& o) { o.speed = speed.data(); }), RLX_ERR_INVALID, "speed 0");
   expect_refused(with([&](auto& o) { o.dead = dead.data(); }), RLX_ERR_INVALID, "no live rank");
   expect_refused(with([&](auto& o) { o.from = wrong.data(); }), RLX_ERR_INVALID, "expert 12");
+  expect_refused(with([](auto& o) { o.max_fetches = -7; }), RLX_ERR_INVALID, "-7 slots");
+  expect_refused(with([](auto& o) { o.max_fetches = 3; }), RLX_ERR_INVALID,
+                 "no placement to start");
   const Ids whole(32, 0);
   for (int policy : {RLX_EPLB_DEEPSEEK, RLX_EPLB_RLX})
     expect_refused(with([&](auto& o) {

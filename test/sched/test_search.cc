@@ -230,7 +230,7 @@ Test(plans, keep_their_invariants_for_random_loads_shapes_and_old_placements) {
     options.time.fixed_cost = random.below(3) == 0 ? 20 : 0;
     const Placement old = random_placement(random, loads, c);
     if (random.below(2)) options.from = &old;
-    if (random.below(2)) options.max_fetches = random.below(slots);
+    if (options.from && random.below(2)) options.max_fetches = random.below(slots);
     const auto plan = make_plan(loads, c, options);
     cr_assert(plan.has_value(), "case %d: %s", i, plan.error().text.c_str());
     const std::string what = broken(*plan, loads, c, options);
