@@ -30,20 +30,24 @@ rlx_info_SOURCES = contrib/tools/rlx_info.cc
 rlx_info_LDADD = $(COLL_LIBS) $(TOPOLOGY_LIBS)
 
 # Manual pages and completion, written by the programs from their own tables.
-nodist_man1_MANS = rlxrun.1
+nodist_man1_MANS = rlxrun.1 rlx-eplb.1
 nodist_man7_MANS = rlx.7
 completiondir = $(datadir)/bash-completion/completions
 nodist_completion_DATA = contrib/rlxrun
-CLEANFILES += rlxrun.1 rlx.7 contrib/rlxrun
+CLEANFILES += rlxrun.1 rlx-eplb.1 rlx.7 contrib/rlxrun
 rlxrun.1: rlxrun$(EXEEXT)
 	$(AM_V_GEN)./rlxrun --man >$@.tmp && mv $@.tmp $@
+rlx-eplb.1: rlx-eplb$(EXEEXT)
+	$(AM_V_GEN)./rlx-eplb --man >$@.tmp && mv $@.tmp $@
 contrib/rlxrun: rlxrun$(EXEEXT)
 	$(AM_V_GEN)mkdir -p contrib && ./rlxrun --completion >$@.tmp && mv $@.tmp $@
 rlx.7: rlx-info$(EXEEXT)
 	$(AM_V_GEN)./rlx-info man >$@.tmp && mv $@.tmp $@
 
 bin_PROGRAMS += rlx-eplb
-rlx_eplb_SOURCES = contrib/tools/rlx_eplb.cc contrib/tools/eplb_files.h contrib/tools/eplb_files.cc \
+rlx_eplb_SOURCES = contrib/tools/rlx_eplb.cc contrib/tools/eplb_options.h contrib/tools/eplb_options.cc \
+  contrib/tools/eplb_loads.cc contrib/tools/eplb_json.h contrib/tools/eplb_json.cc \
+  contrib/tools/eplb_files.h contrib/tools/eplb_files.cc \
   contrib/tools/eplb_report.h contrib/tools/eplb_report.cc contrib/tools/eplb_page.cc
 rlx_eplb_LDADD = libsched.la libbase.la $(FMT_LIBS)
 

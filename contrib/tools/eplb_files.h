@@ -4,29 +4,40 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sched/migration.h"
 #include "sched/planner.h"
 
 namespace rlx::eplb {
 
-// Adds the windows of one file to `loads` (empty at first). By what it starts with:
-//   plain   "layers experts", then a row of counts a layer
-//   CSV     a row of comma-separated counts a layer; a header line may come first, and a first
-//   column
-//           named "layer" is left out
-//   JSON    {"logical_count": [layers][experts]} or [steps][layers][experts], as SGLang dumps it; a
-//           step is a window
-Status add_loads(const std::string& path, sched::Loads& loads);
+inline constexpr std::size_t kMostFile = std::size_t{256} << 20;
 
-// {"physical_to_logical_map": [layers][slots]}, which SGLang's --init-expert-location reads too.
-// "ranks", if it says so, must be the cluster's.
-Result<sched::Placement> read_placement(const std::string& path, int layers,
+// Loads in any of the forms that rlx-eplb --help lists; `path` is for messages. `note` says what
+// was taken for granted, if anything.
+Result<sched::Loads> parse_loads(const std::string& path, const std::string& text,
+                                 std::string& note);
+// Adds the windows of one file to `loads` (empty at first).
+Status add_loads(const std::string& path, sched::Loads& loads, std::string& note);
+
+// {"physical_to_logical_map": [layers][slots]}, which SGLang's --init-expert-location reads too, or
+// the array alone. "ranks", "nodes" and "experts", if it says so, must be ours.
+Result<sched::Placement> parse_placement(const std::string& path, const std::string& text,
+                                         int layers, int experts, const sched::Cluster& cluster);
+Result<sched::Placement> read_placement(const std::string& path, int layers, int experts,
                                         const sched::Cluster& cluster);
-std::string placement_json(const sched::Placement& placement, const sched::Cluster& cluster,
-                           int experts, const sched::Migration* migration);
+// With `migration` also the moves, how many slots are fetched, how many of them because no living
+// rank has their expert, and the budget (-1: none). `dead` by rank, or empty.
+std::string placement_json(const sched::Plan& plan, const sched::Cluster& cluster, int experts,
+                           std::span<const uint8_t> dead, const sched::Migration* migration,
+                           int64_t budget);
 
-// Replaces a regular file whole: a write that fails leaves what was there.
+// The two are, or would become, one regular file.
+bool is_same_output(const std::string& a, const std::string& b);
+// Text from files on its way to a terminal: control characters as \xNN, lines stay.
+std::string printable(std::string_view text);
+// Replaces a regular file whole, at the end of symbolic links and with the rights it has: a write
+// that fails leaves what was there.
 Status write_file(const std::string& path, const std::string& text);
 
 }  // namespace rlx::eplb
