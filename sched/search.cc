@@ -157,8 +157,20 @@ class Search {
     return score;
   }
 
-  // Whatever h gives, this rank ends above what is wanted.
-  bool too_hot(int r) const { return windows_ == 1 && state_.time(0, r) >= limit_; }
+  // Whatever h gives rank r, one of the two ends above what is wanted: at best they end level.
+  bool too_hot(int h, int r) const {
+    if (windows_ > 1) return false;
+    if (state_.time(0, r) >= limit_) return true;
+    const double work = state_.time(0, h) / pace_[h] + state_.time(0, r) / pace_[r];
+    return work / (1 / pace_[h] + 1 / pace_[r]) * (1 - 1e-12) >= limit_;
+  }
+
+  int coldest() const {
+    int coldest = 0;
+    for (int r = 1; r < cluster_.ranks(); ++r)
+      if (state_.time(0, r) < state_.time(0, coldest)) coldest = r;
+    return coldest;
+  }
 
   bool may_swap(int s, int q) const {
     const int32_t e = state_.expert(s), f = state_.expert(q);
@@ -167,15 +179,20 @@ class Search {
   }
 
   void try_swaps(int h) {
+    // The coldest rank first: a good exchange with it rules out most others unseen.
+    const int cold = coldest();
+    if (cold != h) try_swaps(h, cold);
+    for (int r = 0; r < cluster_.ranks(); ++r)
+      if (r != h && r != cold) try_swaps(h, r);
+  }
+
+  void try_swaps(int h, int r) {
     for (int s = cluster_.first_slot[h]; s < cluster_.first_slot[h + 1]; ++s) {
-      if (state_.expert(s) == kEmpty) continue;
-      for (int r = 0; r < cluster_.ranks(); ++r) {
-        if (r == h || too_hot(r)) continue;
-        for (int q = cluster_.first_slot[r]; q < cluster_.first_slot[r + 1]; ++q) {
-          const double score = shift_score(
-              h, r, [&](int t) { return state_.slot_cost(t, s) - state_.slot_cost(t, q); });
-          if (score < limit_ && may_swap(s, q)) offer({{s, q}}, score);
-        }
+      if (state_.expert(s) == kEmpty || too_hot(h, r)) continue;
+      for (int q = cluster_.first_slot[r]; q < cluster_.first_slot[r + 1]; ++q) {
+        const double score = shift_score(
+            h, r, [&](int t) { return state_.slot_cost(t, s) - state_.slot_cost(t, q); });
+        if (score < limit_ && may_swap(s, q)) offer({{s, q}}, score);
       }
     }
   }
@@ -243,6 +260,7 @@ class Search {
       const int32_t e = state_.expert(s);
       if (e == kEmpty) continue;
       const double most = most_relief(h, e);
+      if (base_ - most >= limit_) continue;
       for (int q = 0; q < cluster_.slots(); ++q) {
         const int r = cluster_.rank_of[q];
         if (r == h || !is_spare(q) || e == state_.expert(q) || state_.holds(r, e)) continue;
@@ -256,7 +274,9 @@ class Search {
       if (state_.expert(s) == kEmpty || !is_spare(s)) continue;
       for (int g = 0; g < experts_; ++g) {
         const Move move{s, -1, g};
-        if (state_.holds(h, g) || !can_pay(most_exchanged(s, g), move)) continue;
+        if (state_.holds(h, g)) continue;
+        const double most = most_exchanged(s, g);
+        if (base_ - most >= limit_ || !can_pay(most, move)) continue;
         offer({move}, replace_score(h, s, g));
       }
       if (options_.allow_empty) offer({{s, -1, kEmpty}}, replace_score(h, s, kEmpty));
@@ -266,7 +286,7 @@ class Search {
   void try_double_swaps(int h) {
     const int begin = cluster_.first_slot[h], end = cluster_.first_slot[h + 1];
     for (int r = 0; r < cluster_.ranks(); ++r) {
-      if (r == h) continue;
+      if (r == h || too_hot(h, r)) continue;
       for (int a = begin; a < end; ++a)
         for (int b = a + 1; b < end; ++b)
           for (int c = cluster_.first_slot[r]; c < cluster_.first_slot[r + 1]; ++c) {
