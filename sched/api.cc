@@ -104,7 +104,7 @@ Status plan(const rlx_eplb_shape* shape, const T* values, const rlx_eplb_options
             int32_t* placement, rlx_eplb_layer* layers) {
   RLX_TRY_ASSIGN(const rlx_eplb_options o, options_of(given));
   RLX_TRY_ASSIGN(const Cluster cluster, cluster_of(shape, o.speed));
-  RLX_TRY(need(values, "the loads"));
+  RLX_TRY(need(values, "the array of loads"));
   RLX_TRY(need(placement, "placement"));
   PlanOptions options;
   options.policy = static_cast<Policy>(o.policy);
@@ -300,10 +300,15 @@ rlx_error rlx_eplb_weigh(const rlx_eplb_prospect* p, int32_t* move, double* step
                          rlx_eplb_error* error) {
   return sched::guarded(error, [&]() -> rlx::Status {
     RLX_TRY(sched::need(p && move && steps_to_pay, "an argument"));
-    for (double v : {p->tokens_saved, p->excess, p->noise, p->token_seconds, p->move_seconds,
-                     p->hysteresis, p->discount, p->horizon_steps})
-      if (!(v - v == 0))
-        return rlx::fail(rlx::Code::kInvalid, "a figure of the prospect is not finite");
+    const std::pair<const char*, double> figures[] = {
+        {"tokens_saved", p->tokens_saved},   {"excess", p->excess},
+        {"noise", p->noise},                 {"token_seconds", p->token_seconds},
+        {"move_seconds", p->move_seconds},   {"hysteresis", p->hysteresis},
+        {"discount", p->discount},           {"horizon_steps", p->horizon_steps}};
+    for (const auto& [name, v] : figures)
+      if (!std::isfinite(v))
+        return rlx::fail(rlx::Code::kInvalid,
+                         fmt::format("prospect.{} is {}, want a finite number", name, v));
     const sched::Payback result = sched::weigh(
         {p->tokens_saved, p->excess, p->noise, p->token_seconds, p->move_seconds, p->hysteresis},
         p->discount, p->horizon_steps);

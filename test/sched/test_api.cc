@@ -106,6 +106,10 @@ Test(api, inverts_splits_weighs_and_generates) {
   double steps = 0;
   cr_expect_eq(rlx_eplb_weigh(&good, &move, &steps, nullptr), RLX_SUCCESS);
   cr_expect(move == 1 && steps > 1.4 && steps < 1.5);
+  rlx_eplb_prospect bad = good;
+  bad.discount = NAN;
+  cr_expect_eq(rlx_eplb_weigh(&bad, &move, &steps, &error), RLX_ERR_INVALID);
+  cr_expect_str_eq(error.text, "prospect.discount is nan, want a finite number");
   std::vector<int64_t> counts(24);
   cr_expect_eq(rlx_eplb_generate(&kShape, 7, 0.1, 100000, counts.data(), nullptr), RLX_SUCCESS);
   double noise[2] = {};
