@@ -32,60 +32,6 @@ std::array<unsigned char, N> get_array(ByteReader& in, std::size_t n = N) {
 
 }  // namespace
 
-bool same_network(const IpAddress& a, const IpAddress& b, int prefix_bits) {
-  if (a.v6 != b.v6) return false;
-  for (int bit = 0; bit < prefix_bits; bit += 8) {
-    const int left = std::min(8, prefix_bits - bit);
-    const auto mask = static_cast<unsigned char>(0xff << (8 - left));
-    const auto i = static_cast<std::size_t>(bit / 8);
-    if ((a.bytes[i] & mask) != (b.bytes[i] & mask)) return false;
-  }
-  return true;
-}
-
-std::string to_string(const IpAddress& ip) {
-  char text[INET6_ADDRSTRLEN] = "?";
-  inet_ntop(ip.v6 ? AF_INET6 : AF_INET, ip.bytes.data(), text, sizeof text);
-  return text;
-}
-
-std::string to_string(const SocketAddress& address) {
-  const std::string ip = to_string(address.ip);
-  return address.ip.v6 ? fmt::format("[{}]:{}", ip, address.port)
-                       : fmt::format("{}:{}", ip, address.port);
-}
-
-socklen_t to_sockaddr(const SocketAddress& address, sockaddr_storage& out) {
-  std::memset(&out, 0, sizeof out);
-  if (address.ip.v6) {
-    auto& in6 = reinterpret_cast<sockaddr_in6&>(out);
-    in6.sin6_family = AF_INET6;
-    in6.sin6_port = htons(address.port);
-    std::memcpy(&in6.sin6_addr, address.ip.bytes.data(), 16);
-    return sizeof in6;
-  }
-  auto& in = reinterpret_cast<sockaddr_in&>(out);
-  in.sin_family = AF_INET;
-  in.sin_port = htons(address.port);
-  std::memcpy(&in.sin_addr, address.ip.bytes.data(), 4);
-  return sizeof in;
-}
-
-SocketAddress from_sockaddr(const sockaddr_storage& from) {
-  SocketAddress address;
-  if (from.ss_family == AF_INET6) {
-    const auto& in6 = reinterpret_cast<const sockaddr_in6&>(from);
-    address.ip.v6 = true;
-    address.port = ntohs(in6.sin6_port);
-    std::memcpy(address.ip.bytes.data(), &in6.sin6_addr, 16);
-  } else {
-    const auto& in = reinterpret_cast<const sockaddr_in&>(from);
-    address.port = ntohs(in.sin_port);
-    std::memcpy(address.ip.bytes.data(), &in.sin_addr, 4);
-  }
-  return address;
-}
-
 HostKey this_host() {
   // The boot id tells machines apart, the namespace tells apart containers on one machine.
   struct {

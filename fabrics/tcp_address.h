@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/network.h"
 #include "base/result.h"
 #include "fabrics/tcp_greeting.h"
 
@@ -23,25 +24,14 @@ namespace rlx::tcp {
 // More interfaces than this are not published.
 inline constexpr std::size_t kMaxSockets = 16;
 
-struct IpAddress {
-  bool v6 = false;
-  std::array<unsigned char, 16> bytes{};  // the first 4 for IPv4, network order
-  bool operator==(const IpAddress&) const = default;
-};
-
-struct SocketAddress {
-  IpAddress ip;
-  std::uint16_t port = 0;
-  bool host_local = false;  // a loopback address: the same bytes mean another host elsewhere
-  bool operator==(const SocketAddress&) const = default;
-};
-
-bool same_network(const IpAddress& a, const IpAddress& b, int prefix_bits);
-std::string to_string(const IpAddress& ip);
-std::string to_string(const SocketAddress& address);  // 10.0.0.1:4000, [fd00::1]:4000
-// Fills `out`; returns its length.
-socklen_t to_sockaddr(const SocketAddress& address, sockaddr_storage& out);
-SocketAddress from_sockaddr(const sockaddr_storage& from);
+using rlx::from_sockaddr;
+using rlx::Interface;
+using rlx::IpAddress;
+using rlx::list_interfaces;
+using rlx::same_network;
+using rlx::SocketAddress;
+using rlx::to_sockaddr;
+using rlx::to_string;
 
 // Which loopback a process sees: equal for two processes of one boot and one network namespace.
 using HostKey = std::array<unsigned char, 16>;
@@ -54,20 +44,6 @@ struct Published {
 };
 std::string encode_published(const Published& published);
 Result<Published> decode_published(std::string_view bytes);
-
-// One address of an interface.
-struct Interface {
-  enum class Kind : std::uint8_t { device, made, bridge, loopback };  // most useful first
-  std::string name;
-  IpAddress ip;
-  int prefix_bits = 0;
-  Kind kind = Kind::device;
-  int speed_mbit = 0;  // 0: not known
-};
-
-// All addresses of interfaces that are up and have a carrier, without link-local IPv6 ones (their
-// scope has no meaning on another host).
-Result<std::vector<Interface>> list_interfaces();
 
 // Those worth listening on, most useful first. `net` (RLX_NET): interface names and networks in
 // CIDR form by comma; empty means all. One loopback address always stays for ranks of this host.

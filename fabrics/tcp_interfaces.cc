@@ -3,68 +3,15 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <ifaddrs.h>
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
-#include <memory>
 #include <optional>
 
 #include "fabrics/tcp_address.h"
 
 namespace rlx::tcp {
 namespace {
-
-bool is_loopback(const IpAddress& ip) {
-  if (!ip.v6) return ip.bytes[0] == 127;
-  static constexpr IpAddress kLoopback6 = {true, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-  return ip == kLoopback6;
-}
-
-bool is_link_local6(const IpAddress& ip) {
-  return ip.v6 && ip.bytes[0] == 0xfe && (ip.bytes[1] & 0xc0) == 0x80;
-}
-
-int bits_of_mask(const sockaddr* mask) {
-  if (!mask) return 0;
-  sockaddr_storage storage = {};
-  std::memcpy(&storage, mask,
-              mask->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
-  int bits = 0;
-  for (const unsigned char byte : from_sockaddr(storage).ip.bytes) bits += __builtin_popcount(byte);
-  return bits;
-}
-
-// Asks the driver through ethtool's ioctl: it works in any namespace, /sys shows only one.
-void ask_driver(int socket, Interface& interface) {
-  ifreq request = {};
-  std::strncpy(request.ifr_name, interface.name.c_str(), IFNAMSIZ - 1);
-  ethtool_drvinfo driver = {};
-  driver.cmd = ETHTOOL_GDRVINFO;
-  request.ifr_data = reinterpret_cast<char*>(&driver);
-  if (::ioctl(socket, SIOCETHTOOL, &request) == 0) {
-    const std::string_view name(driver.driver, strnlen(driver.driver, sizeof driver.driver));
-    if (name == "bridge") interface.kind = Interface::Kind::bridge;
-    if (name == "veth" || name == "tun" || name == "dummy" || name == "openvswitch")
-      interface.kind = Interface::Kind::made;
-  } else {
-    interface.kind = Interface::Kind::made;
-  }
-  ethtool_cmd settings = {};
-  settings.cmd = ETHTOOL_GSET;
-  request.ifr_data = reinterpret_cast<char*>(&settings);
-  if (::ioctl(socket, SIOCETHTOOL, &request) == 0) {
-    const auto speed = static_cast<int>(ethtool_cmd_speed(&settings));
-    if (speed > 0) interface.speed_mbit = speed;
-  }
-}
 
 struct Network {
   IpAddress ip;
@@ -132,42 +79,9 @@ Result<std::vector<Interface>> named_by(const std::vector<Interface>& all, std::
 
 }  // namespace
 
-Result<std::vector<Interface>> list_interfaces() {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return fail_errno("cannot list the network interfaces");
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, &::freeifaddrs);
-  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  std::vector<Interface> all;
-  for (const ifaddrs* i = first; i; i = i->ifa_next) {
-    if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING)) continue;
-    const int family = i->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    sockaddr_storage storage = {};
-    std::memcpy(&storage, i->ifa_addr,
-                family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
-    Interface interface;
-    interface.name = i->ifa_name;
-    interface.ip = from_sockaddr(storage).ip;
-    interface.prefix_bits = bits_of_mask(i->ifa_netmask);
-    if (is_link_local6(interface.ip)) continue;
-    if (is_loopback(interface.ip))
-      interface.kind = Interface::Kind::loopback;
-    else
-      ask_driver(socket, interface);
-    all.push_back(std::move(interface));
-  }
-  if (socket >= 0) ::close(socket);
-  return all;
-}
-
 Result<std::vector<Interface>> select_interfaces(std::vector<Interface> all, std::string_view net,
                                                  bool host_only) {
-  // IPv4 first among equals: it is the family that is set up everywhere.
-  std::stable_sort(all.begin(), all.end(), [](const Interface& a, const Interface& b) {
-    if (a.kind != b.kind) return a.kind < b.kind;
-    if (a.speed_mbit != b.speed_mbit) return a.speed_mbit > b.speed_mbit;
-    return a.ip.v6 < b.ip.v6;
-  });
+  sort_by_use(all);
   const auto is_loop = [](const Interface& i) { return i.kind == Interface::Kind::loopback; };
   const auto loop = std::find_if(all.begin(), all.end(), is_loop);
   std::vector<Interface> chosen;
