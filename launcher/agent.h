@@ -14,6 +14,9 @@
 
 namespace rlx::launcher {
 
+// Agents that are none: daemons are started by one srun, or by hand, and call in.
+inline constexpr std::string_view kSlurmAgent = "slurm", kManualAgent = "manual";
+
 // "ssh" with the options we want of it, or the words of another command.
 std::vector<std::string> agent_words(std::string_view launcher);
 

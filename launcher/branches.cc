@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// Branches that are there, and how they end; how they come to be is in branches_start.cc.
 #include "launcher/branches.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -20,68 +20,9 @@ constexpr std::size_t kMostSaid = 64 << 10;
 
 }  // namespace
 
-Branches::~Branches() = default;
-
-void Branches::start(const TreeSettings& settings, const std::string& known_topology,
-                     const std::vector<TreeHost>& hosts) {
-  settings_ = settings;
-  const std::size_t n_branches = std::min<std::size_t>(settings.radix, hosts.size());
-  for (std::size_t i = 0, next = 0; i < n_branches; ++i) {
-    const std::size_t end = (i + 1) * hosts.size() / n_branches;
-    auto owned = std::make_unique<Branch>();
-    Branch& branch = *owned;
-    branch.host = hosts[next];
-    branch.hello = {branch.host.node, branch.host.name, known_topology, settings, {}};
-    branch.hello.below.assign(hosts.begin() + static_cast<std::ptrdiff_t>(next) + 1,
-                              hosts.begin() + static_cast<std::ptrdiff_t>(end));
-    for (; next < end; ++next) way_[hosts[next].node] = branch.host.node;
-    branches_[branch.host.node] = std::move(owned);
-    if (const auto problem = start_agent(branch)) {
-      branch.cause = *problem;
-      branch.patience = loop_.after(0, [this, &branch] { finish(branch); });
-    }
-  }
-}
-
-// Returns why it could not be started.
-std::optional<std::string> Branches::start_agent(Branch& branch) {
-  Fd theirs[3], ours[3];
-  for (int i = 0; i < 3; ++i) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe").value().text;
-    theirs[i] = Fd(ends[i == 0 ? 0 : 1]);
-    ours[i] = Fd(ends[i == 0 ? 1 : 0]);
-  }
-  const std::uint32_t node = branch.host.node;
-  auto pid =
-      helpers_.start(agent_command(settings_, branch.host), environment_,
-                     {theirs[0].get(), theirs[1].get(), theirs[2].get()}, [this, node](int status) {
-                       if (Branch* ended = find(node)) agent_ended(*ended, status);
-                     });
-  if (!pid) return pid.error().text;
-  branch.agent = *pid;
-  branch.errors = std::move(ours[2]);
-  fcntl(branch.errors.get(), F_SETFL, O_NONBLOCK);
-  branch.errors_watch =
-      loop_.on_readable(branch.errors.get(), [this, &branch] { read_errors(branch); });
-  branch.link = std::make_unique<Link>(
-      loop_, std::move(ours[1]), std::move(ours[0]),
-      LinkCalls{[this, &branch] { greeted(branch); },
-                [this](Frame frame) { owner_.from_below(std::move(frame)); },
-                [this, &branch](const LinkEnd& end) { link_down(branch, end); }});
-  branch.link->await_greeting();
-  return std::nullopt;
-}
-
 Branches::Branch* Branches::find(std::uint32_t node) {
   const auto branch = branches_.find(node);
   return branch == branches_.end() ? nullptr : branch->second.get();
-}
-
-void Branches::greeted(Branch& branch) {
-  branch.greeted = true;
-  branch.link->send({Kind::kHello, kHeadNode, branch.host.node, encode(branch.hello)});
-  branch.link->start_heartbeat(settings_.ping_s);
 }
 
 void Branches::read_errors(Branch& branch) {
@@ -117,7 +58,7 @@ void Branches::agent_ended(Branch& branch, int wait_status) {
 }
 
 void Branches::finish_when_known(Branch& branch) {
-  if (branch.down && branch.agent_status && !branch.errors)
+  if (branch.down && branch.agent < 0 && !branch.errors)
     branch.patience = loop_.after(0, [this, &branch] { finish(branch); });
 }
 
@@ -182,12 +123,17 @@ void Branches::abandon() {
     finish_when_known(*branch);
     kill_after(*branch, branch->greeted ? kLeaveTime : kLastWords);
   }
+  if (muster_) muster_->end();
   check_gone();
 }
 
 void Branches::check_gone() {
-  if (leaving_ && branches_.empty() && !gone_)
-    gone_ = loop_.after(0, [this] { owner_.branches_gone(); });
+  if (!leaving_ || !branches_.empty() || gone_) return;
+  if (muster_ && !muster_->has_ended()) {  // which it does by itself
+    if (!patience_) patience_ = loop_.after(kLeaveTime, [this] { muster_->end(); });
+    return;
+  }
+  gone_ = loop_.after(0, [this] { owner_.branches_gone(); });
 }
 
 }  // namespace rlx::launcher

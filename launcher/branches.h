@@ -10,7 +10,9 @@
 
 #include "launcher/helpers.h"
 #include "launcher/link.h"
+#include "launcher/muster.h"
 #include "launcher/node_codec.h"
+#include "pmix_glue/carrier.h"
 
 namespace rlx::launcher {
 
@@ -30,10 +32,12 @@ class Branches {
       : loop_(loop), helpers_(helpers), owner_(owner), environment_(environment) {}
   ~Branches();
 
-  // Cuts `hosts` into as many parts as there may be branches, and starts the first daemon of each,
-  // which starts the rest of its part.
-  void start(const TreeSettings& settings, const std::string& known_topology,
+  // `self` is the node of this process, or kHeadNode. Cuts `hosts` into as many parts as there may
+  // be branches, and starts the first daemon of each, which starts the rest of its part.
+  void start(std::uint32_t self, const TreeSettings& settings, const std::string& known_topology,
              const std::vector<TreeHost>& hosts);
+  // The branches that were started, as PMIx servers see them.
+  std::vector<pmix::TreePlace::Child> children() const;
   bool lead_to(std::uint32_t node) const { return way_.contains(node); }
   bool empty() const { return branches_.empty(); }
   // To the node it is for, or to all. A node that is gone gets nothing.
@@ -58,6 +62,11 @@ class Branches {
     bool misbehaved = false;  // the cause is what it did, not how its agent ended
   };
   std::optional<std::string> start_agent(Branch& branch);
+  void open_link(Branch& branch, Fd in, Fd out);
+  void gather(const std::vector<TreeHost>& hosts);
+  void arrived(const std::string& name, Fd socket);
+  void muster_ended(const std::string& why);
+  void give_up(Branch& branch, const std::string& cause);
   Branch* find(std::uint32_t node);
   void greeted(Branch& branch);
   void read_errors(Branch& branch);
@@ -76,8 +85,9 @@ class Branches {
   TreeSettings settings_;
   std::map<std::uint32_t, std::unique_ptr<Branch>> branches_;  // by the node of its daemon
   std::map<std::uint32_t, std::uint32_t> way_;                 // to a node: by which branch
+  std::unique_ptr<Muster> muster_;
   bool leaving_ = false;
-  Watch gone_;
+  Watch gone_, patience_;
 };
 
 }  // namespace rlx::launcher

@@ -44,6 +44,7 @@ void Cluster::tell_all(const std::function<void(Node&)>& call) {
 void Cluster::start(const JobSpec& job) {
   auto& nodes = node_of_[job.number];
   for (const auto& rank : job.ranks) nodes.push_back(rank.node);
+  if (root_) root_->register_job(describe(job));
   if (!branches_.empty()) {
     JobSpec remote = job;
     remote.inherit_stdin = false;  // if somebody inherits it, he is here
@@ -102,12 +103,6 @@ void Cluster::report() {
   tell_all([](Node& node) { node.report(); });
 }
 
-void Cluster::rank_gone(RankId rank, const pmix::Ending& ending) {
-  const auto home = node_of(rank);
-  for (std::uint32_t node = 0; node < nodes_.size(); ++node)
-    if (node != home) tell(node, [&](Node& to) { to.rank_gone(rank, ending); });
-}
-
 void Cluster::from_below(Frame frame) {
   if (frame.from >= nodes_.size() || nodes_[frame.from].state == State::kLost) return;
   if (auto status = hear(frame); !status) lose({frame.from}, status.error().text);
@@ -122,9 +117,31 @@ Status Cluster::hear(const Frame& frame) {
       lost_below(lost);
       return {};
     }
+    case Kind::kExchange:
+      carry(frame);
+      return {};
     default:
       return deliver(frame, *events_[frame.from]);
   }
+}
+
+void Cluster::carry(Frame frame) {
+  if (frame.to != kHeadNode && frame.to != setup_.local) return branches_.send(frame);
+  // Never from inside a call of the sender, which may be in this process too.
+  waiting_.push_back(std::move(frame));
+  if (!carry_waiting_) carry_waiting_ = loop_.after(0, [this] { carry_waiting(); });
+}
+
+void Cluster::carry_waiting() {
+  carry_waiting_.reset();
+  for (const auto& frame : std::exchange(waiting_, {}))
+    if (auto status = exchange(frame); !status) lose({frame.from}, status.error().text);
+}
+
+Status Cluster::exchange(const Frame& frame) {
+  const std::uint32_t from = frame.from == kHeadNode ? pmix::kRoot : frame.from;
+  if (frame.to == kHeadNode) return root_ ? root_->deliver(from, frame.body) : Status();
+  return local_exchange_ ? local_exchange_->deliver(from, frame.body) : Status();
 }
 
 void Cluster::lost_below(const Lost& lost) { lose(lost.nodes, lost.cause); }
@@ -136,6 +153,8 @@ void Cluster::lose(const std::vector<std::uint32_t>& nodes, const std::string& c
   if (gone.empty()) return;
   const bool mattered = nodes_[gone[0]].state != State::kQuiet;
   for (const auto node : gone) nodes_[node].state = State::kLost;
+  for (const auto node : gone)
+    if (root_) root_->node_lost(node);
   if (starting_) {
     failures_.push_back({gone, cause});
     return conclude_when_known();

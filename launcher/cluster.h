@@ -12,6 +12,8 @@
 #include "launcher/branches.h"
 #include "launcher/local_node.h"
 #include "launcher/node_facts.h"
+#include "pmix_glue/tree_exchange.h"
+#include "pmix_glue/tree_root.h"
 
 namespace rlx::launcher {
 
@@ -57,7 +59,6 @@ class Cluster final : public Node, private BranchOwner {
   void input_ended(RankId rank) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
   void report() override;
-  void rank_gone(RankId rank, const pmix::Ending& ending) override;
 
  private:
   class FromNode;
@@ -65,8 +66,21 @@ class Cluster final : public Node, private BranchOwner {
   struct Remote {
     State state = State::kStarting;
     NodeFacts facts;
-    std::vector<std::string> networks;
+    std::vector<NodeAddress> addresses;
     int free_port = 0;
+  };
+  // Of the root of the PMIx servers, and of the server in this process.
+  class Desk final : public pmix::Carrier {
+   public:
+    Desk(Cluster& cluster, std::uint32_t self) : cluster_(cluster), self_(self) {}
+    void send(std::uint32_t to, std::string bytes) override {
+      cluster_.carry(
+          {Kind::kExchange, self_, to == pmix::kRoot ? kHeadNode : to, std::move(bytes)});
+    }
+
+   private:
+    Cluster& cluster_;
+    std::uint32_t self_;
   };
   struct Asked {  // a spawn request, as its node numbers it
     std::uint32_t node;
@@ -78,6 +92,11 @@ class Cluster final : public Node, private BranchOwner {
   void lost_below(const Lost& lost) override;
   void branches_gone() override;
 
+  void start_local(std::unique_ptr<pmix::Exchange> exchange);
+  std::unique_ptr<pmix::Exchange> join_servers();
+  void carry(Frame frame);
+  void carry_waiting();
+  Status exchange(const Frame& frame);
   Status hear(const Frame& frame);
   Status welcome(std::uint32_t node, const Frame& frame);
   void conclude();
@@ -99,6 +118,13 @@ class Cluster final : public Node, private BranchOwner {
   Branches branches_;
   std::vector<Remote> nodes_;
   std::vector<std::unique_ptr<FromNode>> events_;
+  // The PMIx servers: the root of all, and what the one in this process takes part by. None where
+  // there is only that one.
+  std::unique_ptr<Desk> root_desk_, local_desk_;
+  std::unique_ptr<pmix::TreeRoot> root_;
+  pmix::TreeExchange* local_exchange_ = nullptr;  // local_ owns it
+  std::vector<Frame> waiting_;                    // between those in this process
+  Watch carry_waiting_;
   std::unique_ptr<LocalNode> local_;
   Ready ready_;
   std::vector<Lost> failures_;                                   // while the nodes are started

@@ -47,32 +47,57 @@ void Cluster::connect(Ready ready) {
   for (const auto& host : setup_.hosts)
     if (host.node != setup_.local) remote.push_back(host);
   if (!remote.empty()) {
-    branches_.start(setup_.tree, setup_.local_facts.signature, remote);
+    branches_.start(kHeadNode, setup_.tree, setup_.local_facts.signature, remote);
     start_timer_ = loop_.after(setup_.start_timeout_s, [this] { start_timed_out(); });
   }
-  if (setup_.local) {
-    auto& own = nodes_[*setup_.local];
-    own.facts = setup_.local_facts;
-    own.free_port = free_port();
-    setup_.node.hostname = setup_.hosts[*setup_.local].name;
-    setup_.node.index = *setup_.local;
-    auto node = LocalNode::create(loop_, setup_.node, *events_[*setup_.local]);
-    if (node) {
-      local_ = std::move(*node);
-      own.state = State::kUp;
-    } else {
-      own.state = State::kLost;
-      failures_.push_back({{*setup_.local}, node.error().text});
-    }
-  }
+  std::unique_ptr<pmix::Exchange> exchange;
+  if (remote.empty())
+    exchange = std::make_unique<pmix::OneHost>();
+  else
+    exchange = join_servers();
+  if (setup_.local) start_local(std::move(exchange));
   conclude_when_known();
+}
+
+// Returns what a server in this process takes part by.
+std::unique_ptr<pmix::Exchange> Cluster::join_servers() {
+  pmix::TreePlace place;
+  place.children = branches_.children();
+  if (setup_.local) place.children.push_back({*setup_.local, {*setup_.local}});
+  root_desk_ = std::make_unique<Desk>(*this, kHeadNode);
+  root_ = std::make_unique<pmix::TreeRoot>(place, *root_desk_);
+  if (!setup_.local) return nullptr;
+  pmix::TreePlace leaf;
+  leaf.self = *setup_.local;
+  local_desk_ = std::make_unique<Desk>(*this, leaf.self);
+  auto exchange = std::make_unique<pmix::TreeExchange>(leaf, *local_desk_);
+  local_exchange_ = exchange.get();
+  return exchange;
+}
+
+void Cluster::start_local(std::unique_ptr<pmix::Exchange> exchange) {
+  auto& own = nodes_[*setup_.local];
+  own.facts = setup_.local_facts;
+  own.free_port = free_port();
+  if (root_) own.addresses = own_addresses();
+  setup_.node.hostname = setup_.hosts[*setup_.local].name;
+  setup_.node.index = *setup_.local;
+  auto node = LocalNode::create(loop_, setup_.node, *events_[*setup_.local], std::move(exchange));
+  if (node) {
+    local_ = std::move(*node);
+    own.state = State::kUp;
+  } else {
+    local_exchange_ = nullptr;
+    own.state = State::kLost;
+    failures_.push_back({{*setup_.local}, node.error().text});
+  }
 }
 
 Status Cluster::welcome(std::uint32_t node, const Frame& frame) {
   RLX_TRY_ASSIGN(auto welcome, decode_welcome(frame.body));
   RLX_TRY_ASSIGN(nodes_[node].facts, decode_node_facts(welcome.facts));
   nodes_[node].free_port = welcome.free_port;
-  nodes_[node].networks = std::move(welcome.networks);
+  nodes_[node].addresses = std::move(welcome.addresses);
   nodes_[node].state = State::kUp;
   conclude_when_known();
   return {};
@@ -150,10 +175,40 @@ void Cluster::abandon() {
   leave_when_quiet();
 }
 
+// One in a network that as many of the others as possible are in too. An address that another node
+// has as well (every docker0 is 172.17.0.1) leads nowhere.
 std::string Cluster::address_of(std::uint32_t node) const {
-  const auto& networks = nodes_[node].networks;
-  if (networks.empty()) return setup_.hosts[node].name;
-  return networks[0].substr(0, networks[0].find('/'));
+  std::string best = setup_.hosts[node].name;
+  std::size_t most = 0;
+  for (const auto& address : nodes_[node].addresses) {
+    std::size_t n_reach = 1;
+    bool unique = true;
+    for (std::uint32_t other = 0; other < nodes_.size(); ++other) {
+      if (other == node) continue;
+      const auto& theirs = nodes_[other].addresses;
+      unique &= std::none_of(theirs.begin(), theirs.end(),
+                             [&](const NodeAddress& one) { return one.ip == address.ip; });
+      n_reach += std::any_of(theirs.begin(), theirs.end(), [&](const NodeAddress& one) {
+        return same_network(one.ip, address.ip, address.prefix_bits);
+      });
+    }
+    if (unique && n_reach > most) {
+      most = n_reach;
+      best = to_string(address.ip);
+    }
+  }
+  return best;
+}
+
+std::vector<NodeAddress> own_addresses() {
+  std::vector<NodeAddress> addresses;
+  auto interfaces = list_interfaces();
+  if (!interfaces) return addresses;
+  sort_by_use(*interfaces);
+  for (const auto& interface : *interfaces)
+    if (interface.kind != Interface::Kind::loopback)
+      addresses.push_back({interface.ip, interface.prefix_bits});
+  return addresses;
 }
 
 }  // namespace rlx::launcher

@@ -10,11 +10,14 @@
 
 #include "base/bytes.h"
 #include "launcher/branches.h"
+#include "launcher/dial.h"
+#include "launcher/gpu_probe.h"
 #include "launcher/hosts.h"
 #include "launcher/local_node.h"
 #include "launcher/node_facts.h"
 #include "launcher/node_home.h"
 #include "launcher/plan.h"
+#include "pmix_glue/tree_exchange.h"
 
 namespace rlx::launcher {
 namespace {
@@ -30,7 +33,7 @@ Fd take_over(int fd, int flags) {
   return taken;
 }
 
-class Daemon final : private BranchOwner {
+class Daemon final : private BranchOwner, private pmix::Carrier {
  public:
   Daemon(const Guard& guard, const Environment& environment)
       : guard_(guard),
@@ -45,6 +48,8 @@ class Daemon final : private BranchOwner {
   void from_below(Frame frame) override;
   void lost_below(const Lost& lost) override;
   void branches_gone() override;
+  // Of the PMIx server.
+  void send(std::uint32_t to, std::string bytes) override;
 
   void from_above(Frame frame);
   Status hear(const Frame& frame);
@@ -69,6 +74,7 @@ class Daemon final : private BranchOwner {
   Directories directories_;
   NodeSetup setup_;
   std::unique_ptr<NodeEvents> events_;
+  pmix::TreeExchange* exchange_ = nullptr;  // node_ owns it
   std::unique_ptr<LocalNode> node_;
   Fd signal_fd_;
   Watch signal_watch_, last_resort_;
@@ -114,6 +120,8 @@ void Daemon::from_above(Frame frame) {
 
 Status Daemon::hear(const Frame& frame) {
   if (leaving_) return {};
+  if (frame.kind == Kind::kExchange)
+    return exchange_->deliver(frame.from == kHeadNode ? pmix::kRoot : frame.from, frame.body);
   if (frame.kind == Kind::kSignal && ByteReader(frame.body).get<int>() == SIGSTOP)
     link_->forgive_silence();  // the head stops as well
   return deliver(frame, *node_);
@@ -123,8 +131,10 @@ Status Daemon::begin(const Hello& hello) {
   begun_ = true;
   index_ = hello.node;
   link_->start_heartbeat(hello.settings.ping_s);
-  branches_.start(hello.settings, hello.known_topology, hello.below);
-  RLX_TRY_ASSIGN(topology_, Topology::load());
+  branches_.start(index_, hello.settings, hello.known_topology, hello.below);
+  TopologySource source;
+  source.devices = may_have_gpus();
+  RLX_TRY_ASSIGN(topology_, Topology::load(source));
   NodeFacts facts = facts_of(*topology_, environment_, own_hostname());
   if (facts.signature != hello.known_topology) {
     RLX_TRY_ASSIGN(facts.xml, topology_->xml());
@@ -132,6 +142,7 @@ Status Daemon::begin(const Hello& hello) {
   Welcome welcome;
   welcome.facts = encode(facts);
   welcome.free_port = free_port();
+  welcome.addresses = own_addresses();
   up({Kind::kWelcome, index_, kHeadNode, encode(welcome)});
   return host_ranks(hello);
 }
@@ -144,19 +155,33 @@ Status Daemon::host_ranks(const Hello& hello) {
   setup_.scratch = directories_.main->path();
   if (directories_.shm) setup_.shm_scratch = directories_.shm->path();
   setup_.guard = &guard_;
+  setup_.environment = &environment_;
   setup_.helpers = &helpers_;
   events_ = std::make_unique<EventSender>(index_, [this](Frame frame) {
     const bool is_quiet = frame.kind == Kind::kQuiet;
     up(std::move(frame));
     if (is_quiet) quiet();
   });
-  RLX_TRY_ASSIGN(node_, LocalNode::create(loop_, setup_, *events_));
+  pmix::TreePlace place;
+  place.self = index_;
+  place.parent = hello.parent == kHeadNode ? pmix::kRoot : hello.parent;
+  place.children = branches_.children();
+  pmix::Carrier& carrier = *this;
+  auto exchange = std::make_unique<pmix::TreeExchange>(place, carrier);
+  exchange_ = exchange.get();
+  RLX_TRY_ASSIGN(node_, LocalNode::create(loop_, setup_, *events_, std::move(exchange)));
   quiet_ = false;
   return {};
 }
 
 void Daemon::from_below(Frame frame) {
   if (frame.kind != Kind::kExchange || !branches_.lead_to(frame.to)) return up(std::move(frame));
+  branches_.send(frame);
+}
+
+void Daemon::send(std::uint32_t to, std::string bytes) {
+  Frame frame{Kind::kExchange, index_, to == pmix::kRoot ? kHeadNode : to, std::move(bytes)};
+  if (!branches_.lead_to(frame.to)) return up(std::move(frame));
   branches_.send(frame);
 }
 
@@ -204,16 +229,38 @@ void Daemon::leave_when_done() {
   if (leaving_ && quiet_ && gone_) loop_.stop();
 }
 
+Result<Fd> call_in(const Environment& environment) {
+  constexpr std::size_t kMostLine = 64 << 10;
+  std::string line;
+  char c = 0;
+  while (line.size() < kMostLine && read(STDIN_FILENO, &c, 1) == 1 && c != '\n') line += c;
+  RLX_TRY_ASSIGN(auto invitation, read_invitation(line));
+  std::string name = invitation.name;
+  if (name.empty()) name = environment.get("SLURMD_NODENAME").value_or(own_hostname());
+  return dial(invitation, name);
+}
+
 }  // namespace
 
-int run_daemon() {
+int run_daemon(bool dials) {
   open_missing_standard_streams();
   Environment environment = Environment::of_this_process();
   ensure_home(environment);
   const Guard guard = Guard::start();
-  Fd in = take_over(STDIN_FILENO, O_RDONLY), out = take_over(STDOUT_FILENO, O_WRONLY);
+  Fd in, out;
+  if (dials) {
+    auto socket = call_in(environment);
+    if (!socket) {
+      fmt::print(stderr, "rlxrun: {}\n", socket.error().text);
+      return 1;
+    }
+    in = std::move(*socket);
+    out = Fd(fcntl(in.get(), F_DUPFD_CLOEXEC, 3));
+  }
+  Fd pipe_in = take_over(STDIN_FILENO, O_RDONLY), pipe_out = take_over(STDOUT_FILENO, O_WRONLY);
   Daemon daemon(guard, environment);
-  return daemon.run(std::move(in), std::move(out));
+  return dials ? daemon.run(std::move(in), std::move(out))
+               : daemon.run(std::move(pipe_in), std::move(pipe_out));
 }
 
 }  // namespace rlx::launcher

@@ -4,7 +4,8 @@
 
 namespace rlx::launcher {
 
-// The whole process. Its standard input and output are the pipe to the process that started it.
-int run_daemon();
+// The whole process. Its standard input and output are the pipe to the process that started it; or
+// it `dials` the head, as an invitation on standard input says.
+int run_daemon(bool dials);
 
 }  // namespace rlx::launcher

@@ -75,6 +75,42 @@ std::vector<std::string> apply_edits(Environment& environment,
   return missing;
 }
 
+void move_to_this_host(Environment& environment, const Environment& own,
+                       const std::vector<std::string>& chosen) {
+  constexpr const char* kOfAHost[] = {"HOSTNAME",
+                                      "HOST",
+                                      "DISPLAY",
+                                      "XAUTHORITY",
+                                      "SSH_*",
+                                      "XDG_RUNTIME_DIR",
+                                      "XDG_SESSION_*",
+                                      "DBUS_SESSION_BUS_ADDRESS",
+                                      "SLURM_PROCID",
+                                      "SLURM_LOCALID",
+                                      "SLURM_NODEID",
+                                      "SLURM_GTIDS",
+                                      "SLURM_TASK_PID",
+                                      "SLURMD_NODENAME",
+                                      "SLURM_TOPOLOGY_ADDR*",
+                                      "SLURM_STEP_GPUS",
+                                      "*_VISIBLE_DEVICES",
+                                      "ZE_AFFINITY_MASK",
+                                      "GPU_DEVICE_ORDINAL"};
+  const auto is_chosen = [&](const std::string& name) {
+    return std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+  };
+  for (const char* pattern : kOfAHost) {
+    for (const auto& name : environment.matching(pattern))
+      if (!is_chosen(name)) environment.unset(name);
+    for (const auto& name : own.matching(pattern))
+      if (!is_chosen(name)) environment.set(name, *own.get(name));
+  }
+  const auto tmpdir = environment.get("TMPDIR");
+  if (!tmpdir || is_chosen("TMPDIR") || access(tmpdir->c_str(), W_OK) == 0) return;
+  environment.unset("TMPDIR");
+  if (const auto here = own.get("TMPDIR")) environment.set("TMPDIR", *here);
+}
+
 void add_rank_variables(Environment& environment, const RankFacts& facts) {
   const struct {
     const char* name;

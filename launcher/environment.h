@@ -36,6 +36,12 @@ class Environment {
 std::vector<std::string> apply_edits(Environment& environment,
                                      const std::vector<EnvironmentEdit>& edits);
 
+// What describes the host, the login or the step that rlxrun was started in (HOSTNAME, SSH_*, the
+// GPUs it may use) gets the values that `own`, the environment of a daemon, has for them, or goes;
+// so does a TMPDIR that is not here. What the user `chose` stays.
+void move_to_this_host(Environment& environment, const Environment& own,
+                       const std::vector<std::string>& chosen);
+
 // Facts about one rank that programs and scripts look for.
 struct RankFacts {
   std::uint32_t rank = 0, size = 1, local_rank = 0, local_size = 1, node = 0, n_nodes = 1;

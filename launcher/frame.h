@@ -44,7 +44,6 @@ enum class Kind : std::uint8_t {
   kInputEnded,
   kSpawnAnswer,
   kReport,
-  kRankGone,
   // Calls of NodeEvents.
   kStarted,
   kNotStarted,

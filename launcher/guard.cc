@@ -18,14 +18,14 @@ namespace rlx::launcher {
 namespace {
 
 struct Orders {
-  std::string mark;
+  std::vector<std::string> marks;
   std::vector<pid_t> sessions;
   std::vector<std::string> directories;
 };
 
 void obey(Orders& orders, const std::string& line) {
   const std::string text = line.substr(1);
-  if (line[0] == 'm') orders.mark = text;
+  if (line[0] == 'm') orders.marks.push_back(text);
   if (line[0] == 's') orders.sessions.push_back(atoi(text.c_str()));
   if (line[0] == 'd') orders.directories.push_back(text);
 }
@@ -51,8 +51,8 @@ Orders listen(int pipe) {
 
 void clean_up(const Orders& orders) {
   constexpr int kRounds = 200;  // of 10 ms: a process stuck in the kernel is not waited for
-  for (int round = 0; round < kRounds && !orders.mark.empty(); ++round) {
-    const auto left = find_marked(orders.mark, orders.sessions);
+  for (int round = 0; round < kRounds && !orders.marks.empty(); ++round) {
+    const auto left = find_marked(orders.marks, orders.sessions);
     if (left.empty()) break;
     for (const pid_t pid : left) kill(pid, SIGKILL);
     const timespec pause{0, 10'000'000};

@@ -25,7 +25,7 @@ class Guard {
 
   void will_remove(const std::string& directory) const;
   void started_session(pid_t leader) const;
-  // "NAME=value": marks processes of ours by their environment.
+  // "NAME=value": processes of ours carry all these in their environment.
   void marked_by(std::string_view entry) const;
   // Not reported by waitpid(-1), and not counted among its children.
   pid_t pid() const { return pid_; }

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -155,8 +154,6 @@ void Head::lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
       cause));
   if (line_.end.on_failure != OnFailure::kContinue) return failed(text, line_.end.kill_grace_s);
   if (!text.empty()) error(text);
-  for (const RankId rank : victims)
-    node_->rank_gone(rank, {pmix::Ending::Kind::kSignaled, SIGKILL});
   finish_when_all_ended();
 }
 
@@ -193,7 +190,6 @@ void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
   Job& job = jobs_.at(id.job);
   if (std::exchange(job.ranks[id.rank].ended, true)) return;
   ++job.n_ended;
-  tell_of(id, wait_status, state);
   const std::string text = ending_ ? "" : outcome_.rank_exited(name_of(id), wait_status, state);
   if (!text.empty() && line_.end.on_failure == OnFailure::kKill)
     return failed(text, line_.end.kill_grace_s);
@@ -205,14 +201,6 @@ void Head::finish_when_all_ended() {
   if (!all_ended() || ending_) return;
   ending_ = true;
   node_->finish();
-}
-
-// Ranks on other nodes may wait for one that did not leave in good order.
-void Head::tell_of(RankId rank, int wait_status, const pmix::RankState& state) {
-  if (wait_status == 0 && state.connected == state.finalized) return;
-  const bool signaled = WIFSIGNALED(wait_status);
-  node_->rank_gone(rank, {signaled ? pmix::Ending::Kind::kSignaled : pmix::Ending::Kind::kExited,
-                          signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status)});
 }
 
 bool Head::all_ended() const {
@@ -278,7 +266,7 @@ Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
     for (const auto& entry : app.environment)
       if (const auto equals = entry.find('='); equals != std::string::npos)
         environment.set(entry.substr(0, equals), entry.substr(equals + 1));
-    wanted.apps.push_back({app.argv, app.wdir, std::move(environment).take(), app.n_ranks});
+    wanted.apps.push_back({app.argv, app.wdir, std::move(environment).take(), {}, app.n_ranks});
   }
   line.map.bind = BindTo::kNone;  // its parents hold the cores already
   line.map.oversubscribe = true;

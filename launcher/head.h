@@ -91,7 +91,6 @@ class Head final : public ClusterEvents, private OutputOwner {
   void end(double grace_s);
   void finish_when_all_ended();
   bool all_ended() const;
-  void tell_of(RankId rank, int wait_status, const pmix::RankState& state);
   RankName name_of(RankId rank) const;
   // OutputOwner
   std::string prefix_of(RankId rank, Stream stream) const override;

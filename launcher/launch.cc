@@ -19,8 +19,10 @@
 namespace rlx::launcher {
 namespace {
 
+constexpr double kTypingFactor = 10;  // people type more slowly than machines connect
+
 // Bytes of all streams on their way, which bounds our memory, and of one.
-constexpr std::size_t kAllWindows = 32 << 20, kLeastWindow = 64 << 10, kMostWindow = 256 << 10;
+constexpr std::size_t kAllWindows = 32 << 20, kLeastWindow = 4 << 10, kMostWindow = 256 << 10;
 
 OutputSpec output_spec(const CommandLine& line, std::size_t n_ranks, bool terminal) {
   OutputSpec spec;
@@ -66,7 +68,8 @@ Status Launch::prepare() {
   }
   if (is_remote()) {
     const auto& launcher = line_.tree.launcher;
-    tree_.agent = agent_words(launcher.empty() ? "ssh" : launcher);
+    const bool in_slurm = allocation_.manager == Manager::kSlurm;
+    tree_.agent = agent_words(!launcher.empty() ? launcher : in_slurm ? kSlurmAgent : "ssh");
     if (tree_.agent.empty()) return fail(Code::kInvalid, "--launch-agent '' names no command");
     tree_.radix = static_cast<std::uint32_t>(line_.tree.radix);
     tree_.ping_s = line_.tree.ping_s;
@@ -138,6 +141,7 @@ Result<ClusterSetup> Launch::cluster_setup(const Guard& guard, const NodeSetup& 
   setup.local_facts = facts_of(*topology_, environment_, hostname_);
   setup.tree = tree_;
   setup.start_timeout_s = line_.tree.start_timeout_s;
+  if (is_remote() && tree_.agent[0] == kManualAgent) setup.start_timeout_s *= kTypingFactor;
   setup.environment = &environment_;
   setup.node = node;
   RLX_TRY(make_directories(environment_, guard, directories_));
@@ -170,7 +174,6 @@ void Launch::start(Head& head, const Cluster& cluster) {
   request.name = pmix::new_job_name();
   request.id = random_id();
   request.output = output_spec(line_, plan_.mapping.places.size(), head.output_is_terminal());
-  if (is_remote()) stay_in_this_directory(request.apps, request.output);
   tell_notes(head, notes);
   if (const auto text = displayed(line_, plan_); !text.empty()) fmt::print(stderr, "{}", text);
   JobSpec job = make_job(std::move(request), plan_);
@@ -178,8 +181,10 @@ void Launch::start(Head& head, const Cluster& cluster) {
   head.run(std::move(job));
 }
 
-// MASTER_ADDR and MASTER_PORT, where rank 0 will listen and all others look for it.
+// MASTER_ADDR and MASTER_PORT, where rank 0 will listen and all others look for it; and
+// directories.
 void Launch::place(const Cluster& cluster, JobSpec& job) const {
+  if (is_remote()) stay_in_this_directory(job.apps, job.output);
   const std::uint32_t node = job.ranks[0].node;
   const bool alone = std::all_of(job.ranks.begin(), job.ranks.end(),
                                  [&](const RankSpec& rank) { return rank.node == node; });

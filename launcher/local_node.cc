@@ -19,18 +19,6 @@ namespace {
 
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // of programs without a PATH
 
-pmix::Job describe(const JobSpec& spec) {
-  pmix::Job job;
-  job.name = spec.name;
-  job.nodes = spec.nodes;
-  for (const auto& app : spec.apps) job.apps.push_back({app.argv, app.wdir});
-  for (const auto& rank : spec.ranks) job.ranks.push_back({rank.node, rank.app, rank.cpus});
-  job.universe_size = spec.universe_size;
-  job.oversubscribed = spec.oversubscribed;
-  job.parent = spec.parent;
-  return job;
-}
-
 RankFacts facts_of(const JobSpec& job, std::uint32_t rank) {
   const RankSpec& spec = job.ranks[rank];
   RankFacts facts;
@@ -50,8 +38,20 @@ RankFacts facts_of(const JobSpec& job, std::uint32_t rank) {
 
 }  // namespace
 
-Result<std::unique_ptr<LocalNode>> LocalNode::create(Loop& loop, NodeSetup setup,
-                                                     NodeEvents& head) {
+pmix::Job describe(const JobSpec& spec) {
+  pmix::Job job;
+  job.name = spec.name;
+  job.nodes = spec.nodes;
+  for (const auto& app : spec.apps) job.apps.push_back({app.argv, app.wdir});
+  for (const auto& rank : spec.ranks) job.ranks.push_back({rank.node, rank.app, rank.cpus});
+  job.universe_size = spec.universe_size;
+  job.oversubscribed = spec.oversubscribed;
+  job.parent = spec.parent;
+  return job;
+}
+
+Result<std::unique_ptr<LocalNode>> LocalNode::create(Loop& loop, NodeSetup setup, NodeEvents& head,
+                                                     std::unique_ptr<pmix::Exchange> exchange) {
   std::unique_ptr<LocalNode> node(new LocalNode(loop, std::move(setup), head));
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return fail_errno("cannot adopt orphans");
   sigset_t child;
@@ -66,7 +66,7 @@ Result<std::unique_ptr<LocalNode>> LocalNode::create(Loop& loop, NodeSetup setup
   options.hostname = node->setup_.hostname;
   options.node = node->setup_.index;
   options.topology = node->setup_.topology;
-  RLX_TRY_ASSIGN(node->server_, pmix::Server::start(options));
+  RLX_TRY_ASSIGN(node->server_, pmix::Server::start(options, std::move(exchange)));
   node->server_watch_ =
       loop.on_readable(node->server_->fd(), [raw] { raw->server_->dispatch(*raw); });
   return node;
@@ -84,7 +84,16 @@ void LocalNode::start(const JobSpec& spec) {
     return head_.not_started(setup_.index, spec.number, {1, status.error().text});
   Job& job = jobs_[spec.number];
   job.spec = spec;
-  if (setup_.guard) setup_.guard->marked_by("RLX_JOBID=" + spec.id);
+  for (auto& app : job.spec.apps) {
+    if (!setup_.environment) break;
+    Environment environment(std::move(app.environment));
+    move_to_this_host(environment, *setup_.environment, app.chosen);
+    app.environment = std::move(environment).take();
+  }
+  if (setup_.guard) {  // other nodes of the job may be on this machine too
+    setup_.guard->marked_by("RLX_JOBID=" + spec.id);
+    setup_.guard->marked_by(fmt::format("RLX_NODE_RANK={}", setup_.index));
+  }
   StartBatch batch;
   std::optional<StartProblem> problem;
   for (std::uint32_t rank = 0; rank < spec.ranks.size() && !problem; ++rank) {
@@ -123,7 +132,15 @@ std::optional<StartProblem> LocalNode::confirm_started(Job& job, StartBatch& bat
 
 std::optional<StartProblem> LocalNode::find_programs(const JobSpec& job,
                                                      std::vector<Runnable>& programs) const {
-  for (const auto& app : job.apps) {
+  std::vector<bool> used(job.apps.size());
+  for (const auto& rank : job.ranks)
+    if (rank.node == setup_.index) used[rank.app] = true;
+  for (std::size_t i = 0; i < job.apps.size(); ++i) {
+    if (!used[i]) {
+      programs.emplace_back();
+      continue;
+    }
+    const AppSpec& app = job.apps[i];
     struct ::stat info {};
     if (!app.wdir.empty() && ::stat(app.wdir.c_str(), &info) != 0)
       return StartProblem{

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "launcher/environment.h"
 #include "launcher/guard.h"
 #include "launcher/helpers.h"
 #include "launcher/loop.h"
@@ -18,6 +19,7 @@
 #include "launcher/process.h"
 #include "launcher/rank_files.h"
 #include "launcher/rank_stream.h"
+#include "pmix_glue/exchange.h"
 
 namespace rlx::launcher {
 
@@ -28,15 +30,21 @@ struct NodeSetup {
   std::string scratch;      // directory for the PMIx server and for ranks
   std::string shm_scratch;  // directory on /dev/shm for segments of other MPIs; "": none
   const Guard* guard = nullptr;
-  Helpers* helpers = nullptr;  // children of this process that are not ours
-  sigset_t signal_mask;        // as this process was started, for the ranks
+  Helpers* helpers = nullptr;                // children of this process that are not ours
+  const Environment* environment = nullptr;  // of a daemon, where ranks are guests of its host
+  sigset_t signal_mask;                      // as this process was started, for the ranks
   bool ignores_sigpipe = false;
 };
+
+// The job as PMIx servers know it.
+pmix::Job describe(const JobSpec& spec);
 
 class LocalNode final : public Node, private pmix::Host, private StreamOwner {
  public:
   // Becomes the parent of all orphans below this process. SIGCHLD must be blocked in all threads.
-  static Result<std::unique_ptr<LocalNode>> create(Loop& loop, NodeSetup setup, NodeEvents& head);
+  // `exchange` joins its PMIx server with those of other nodes.
+  static Result<std::unique_ptr<LocalNode>> create(Loop& loop, NodeSetup setup, NodeEvents& head,
+                                                   std::unique_ptr<pmix::Exchange> exchange);
   ~LocalNode() override;
 
   // Whether a rank has spoken to libpmix, which then has files of ranks to remove when it is shut
@@ -53,7 +61,6 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void input_ended(RankId rank) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
   void report() override;
-  void rank_gone(RankId rank, const pmix::Ending& ending) override;
 
  private:
   struct Rank {

@@ -169,6 +169,8 @@ void LocalNode::check_quiet() {
           if (!drain_timer_) drain_timer_ = loop_.after(kDrainTime, [this] { drain(); });
           return;
         }
+  for (const auto& [number, job] : jobs_)  // the others were when their last rank had ended
+    if (job.ranks.empty() && used_pmix_) server_->deregister_job(job.spec.name);
   quiet_ = true;
   drain_timer_.reset();
   head_.quiet();
@@ -181,11 +183,6 @@ void LocalNode::drain() {
       for (auto* stream : {process.out.get(), process.err.get()})
         if (stream && stream->is_open()) stream->close_now();
   check_quiet();
-}
-
-void LocalNode::rank_gone(RankId id, const pmix::Ending& ending) {
-  if (const auto job = jobs_.find(id.job); job != jobs_.end())
-    server_->rank_ended({job->second.spec.name, id.rank}, ending);
 }
 
 void LocalNode::report() {

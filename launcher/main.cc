@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "base/knobs.h"
 #include "launcher/daemon.h"
@@ -106,7 +107,8 @@ int run(const CommandLine& line, Environment environment, const Start& start) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "--daemon") _exit(run_daemon());
+  if (argc == 2 && std::string_view(argv[1]) == "--daemon") _exit(run_daemon(false));
+  if (argc == 2 && std::string_view(argv[1]) == "--daemon=dial") _exit(run_daemon(true));
   open_missing_standard_streams();
   const Start start(argv);
   Environment environment = Environment::of_this_process();

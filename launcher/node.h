@@ -30,6 +30,7 @@ struct AppSpec {
   std::vector<std::string> argv;
   std::string wdir;                      // "": where the daemon was started
   std::vector<std::string> environment;  // "NAME=value"
+  std::vector<std::string> chosen;       // names in it that the user gave, by -x
   std::uint32_t n_ranks = 0;
   bool pmi1 = false;  // offer PMI-1, whatever the program is linked with
 };
@@ -115,8 +116,6 @@ class Node {
   virtual void input_ended(RankId rank) = 0;
   virtual void spawn_answer(std::uint64_t id, const Result<std::string>& job) = 0;
   virtual void report() = 0;
-  // A rank of another node has ended in a way that others may wait for.
-  virtual void rank_gone(RankId rank, const pmix::Ending& ending) = 0;
 };
 
 }  // namespace rlx::launcher

@@ -20,7 +20,9 @@ concept Like = std::same_as<std::remove_cvref_t<T>, U>;
 
 void fields(auto& a, Like<RankId> auto& s) { a(s.job, s.rank); }
 void fields(auto& a, Like<pmix::ProcId> auto& s) { a(s.job, s.rank); }
-void fields(auto& a, Like<AppSpec> auto& s) { a(s.argv, s.wdir, s.environment, s.n_ranks, s.pmi1); }
+void fields(auto& a, Like<AppSpec> auto& s) {
+  a(s.argv, s.wdir, s.environment, s.chosen, s.n_ranks, s.pmi1);
+}
 void fields(auto& a, Like<RankSpec> auto& s) {
   a(s.node, s.app, s.local_rank, s.cpus, s.threads, s.environment);
 }
@@ -34,7 +36,6 @@ void fields(auto& a, Like<JobSpec> auto& s) {
 void fields(auto& a, Like<StartProblem> auto& s) { a(s.exit_code, s.text); }
 void fields(auto& a, Like<Text> auto& s) { a(s.bytes, s.whole); }
 void fields(auto& a, Like<pmix::RankState> auto& s) { a(s.connected, s.finalized); }
-void fields(auto& a, Like<pmix::Ending> auto& s) { a(s.kind, s.value); }
 void fields(auto& a, Like<pmix::SpawnApp> auto& s) {
   a(s.argv, s.environment, s.n_ranks, s.wdir, s.hosts);
 }
@@ -44,9 +45,14 @@ void fields(auto& a, Like<TreeSettings> auto& s) {
   a(s.agent, s.program, s.library_path, s.radix, s.ping_s);
 }
 void fields(auto& a, Like<Hello> auto& s) {
-  a(s.node, s.name, s.known_topology, s.settings, s.below);
+  a(s.node, s.parent, s.name, s.known_topology, s.settings, s.below);
 }
-void fields(auto& a, Like<Welcome> auto& s) { a(s.facts, s.free_port, s.networks); }
+void fields(auto& a, Like<NodeAddress> auto& s) {
+  a(s.ip.v6);
+  for (auto& byte : s.ip.bytes) a(byte);
+  a(s.prefix_bits);
+}
+void fields(auto& a, Like<Welcome> auto& s) { a(s.facts, s.free_port, s.addresses); }
 void fields(auto& a, Like<Lost> auto& s) { a(s.nodes, s.cause); }
 
 class Writing {
@@ -93,9 +99,6 @@ template <>
 constexpr auto kLastOf<Stream> = static_cast<std::uint8_t>(Stream::kStderr);
 template <>
 constexpr auto kLastOf<Code> = static_cast<std::uint8_t>(Code::kInternal);
-template <>
-constexpr auto kLastOf<pmix::Ending::Kind> =
-    static_cast<std::uint8_t>(pmix::Ending::Kind::kNotStarted);
 
 class Reading {
  public:
@@ -169,6 +172,11 @@ bool is_consistent(const JobSpec& job) {
 bool is_consistent(const Hello& hello) {
   return !hello.settings.agent.empty() && hello.settings.radix > 0 && hello.settings.ping_s > 0;
 }
+bool is_consistent(const Welcome& welcome) {
+  for (const auto& address : welcome.addresses)
+    if (address.prefix_bits < 0 || address.prefix_bits > (address.ip.v6 ? 128 : 32)) return false;
+  return welcome.free_port >= 0 && welcome.free_port <= 65535;
+}
 bool is_consistent(const Lost& lost) { return !lost.nodes.empty(); }
 
 // Reads the arguments of a method and calls it.
@@ -225,9 +233,6 @@ void NodeSender::spawn_answer(std::uint64_t id, const Result<std::string>& job) 
   send(Kind::kSpawnAnswer, id, job);
 }
 void NodeSender::report() { send(Kind::kReport); }
-void NodeSender::rank_gone(RankId rank, const pmix::Ending& ending) {
-  send(Kind::kRankGone, rank, ending);
-}
 
 template <class... Arguments>
 void EventSender::send(Kind kind, const Arguments&... arguments) {
@@ -294,9 +299,6 @@ Status deliver(const Frame& frame, Node& node) {
       break;
     case Kind::kReport:
       done = to(&Node::report);
-      break;
-    case Kind::kRankGone:
-      done = to(&Node::rank_gone);
       break;
     default:
       break;

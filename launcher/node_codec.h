@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/network.h"
 #include "launcher/frame.h"
 #include "launcher/node.h"
 
@@ -28,7 +29,6 @@ class NodeSender final : public Node {
   void input_ended(RankId rank) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
   void report() override;
-  void rank_gone(RankId rank, const pmix::Ending& ending) override;
 
  private:
   template <class... Arguments>
@@ -84,17 +84,26 @@ struct TreeSettings {
 // The first message to a daemon.
 struct Hello {
   std::uint32_t node = 0;
+  std::uint32_t parent = kHeadNode;
   std::string name;            // of the host, as the job calls it
   std::string known_topology;  // signature of one that the head has
   TreeSettings settings;
   std::vector<TreeHost> below;  // those it has to start
 };
 
+// Where a node is reached.
+struct NodeAddress {
+  IpAddress ip;
+  int prefix_bits = 0;
+};
+// Of this node; without those that mean something on it only.
+std::vector<NodeAddress> own_addresses();
+
 // Its answer.
 struct Welcome {
   std::string facts;  // encoded NodeFacts
   int free_port = 0;
-  std::vector<std::string> networks;  // "10.0.0.5/24", most useful first
+  std::vector<NodeAddress> addresses;  // most useful first
 };
 
 // nodes[0] cannot be started, or is gone; the others were reached through it.

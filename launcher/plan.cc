@@ -146,6 +146,10 @@ std::vector<AppSpec> make_apps(const CommandLine& line, const Environment& own,
     spec.argv = app.argv;
     spec.wdir = app.wdir;
     spec.pmi1 = app.pmi1;
+    for (const auto& edit : app.environment) {
+      if (edit.kind == EnvironmentEdit::Kind::kUnset) continue;
+      for (auto& name : environment.matching(edit.pattern)) spec.chosen.push_back(std::move(name));
+    }
     spec.environment = std::move(environment).take();
     apps.push_back(std::move(spec));
   }

@@ -70,8 +70,9 @@ class StartBatch {
 // All descendants of this process but `except` and those below them. Complete only in a child
 // subreaper.
 std::vector<pid_t> descendants(const std::vector<pid_t>& except);
-// All processes of this user that carry NAME=value in the environment they were started with, or
-// belong to one of `sessions`.
-std::vector<pid_t> find_marked(std::string_view entry, const std::vector<pid_t>& sessions);
+// All processes of this user that carry each of these NAME=value in the environment they were
+// started with, or belong to one of `sessions`.
+std::vector<pid_t> find_marked(const std::vector<std::string>& entries,
+                               const std::vector<pid_t>& sessions);
 
 }  // namespace rlx::launcher

@@ -71,17 +71,21 @@ std::vector<pid_t> descendants(const std::vector<pid_t>& except) {
   return found;
 }
 
-std::vector<pid_t> find_marked(std::string_view entry, const std::vector<pid_t>& sessions) {
+std::vector<pid_t> find_marked(const std::vector<std::string>& entries,
+                               const std::vector<pid_t>& sessions) {
   std::vector<pid_t> found;
-  const std::string needle = std::string(1, '\0') + std::string(entry) + std::string(1, '\0');
   for (const pid_t pid : all_processes()) {
     if (pid == getpid()) continue;
     const Stat stat = stat_of(pid);
     if (stat.state == 0 || stat.state == 'Z') continue;
-    const bool ours = std::find(sessions.begin(), sessions.end(), stat.session) != sessions.end();
-    if (ours ||
-        (std::string(1, '\0') + read_file(pid, "environ")).find(needle) != std::string::npos)
-      found.push_back(pid);
+    if (std::find(sessions.begin(), sessions.end(), stat.session) == sessions.end()) {
+      const std::string environment = std::string(1, '\0') + read_file(pid, "environ");
+      const bool marked = std::all_of(entries.begin(), entries.end(), [&](const auto& entry) {
+        return environment.find('\0' + entry + '\0') != std::string::npos;
+      });
+      if (!marked || entries.empty()) continue;
+    }
+    found.push_back(pid);
   }
   return found;
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -10,7 +11,8 @@ namespace rlx::launcher {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 << 10;  // longer ones travel in pieces
-constexpr double kPromptDelay = 0.2;            // a line this long unfinished is a prompt
+constexpr std::size_t kLeastRead = 4 << 10;
+constexpr double kPromptDelay = 0.2;  // a line this long unfinished is a prompt
 
 void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
@@ -32,7 +34,8 @@ OutputStream::OutputStream(Loop& loop, StreamOwner& owner, RankId rank, Stream s
 
 bool OutputStream::read_once() {
   static std::array<char, 64 << 10> buffer;  // one loop, one reader at a time
-  const ssize_t n = read(fd_.get(), buffer.data(), buffer.size());
+  const std::size_t most = std::clamp(window_, kLeastRead, buffer.size());
+  const ssize_t n = read(fd_.get(), buffer.data(), most);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (n <= 0) {
     end();

@@ -31,7 +31,7 @@ void pause_10ms() {
 }
 
 Mark::Mark() : entry_("RLX_TEST_MARK=" + launcher::random_id()) {}
-std::vector<pid_t> Mark::processes() const { return launcher::find_marked(entry_, {}); }
+std::vector<pid_t> Mark::processes() const { return launcher::find_marked({entry_}, {}); }
 bool Mark::gone_within(int ms) const {
   return eventually([this] { return processes().empty(); }, ms);
 }

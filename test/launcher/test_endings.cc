@@ -143,7 +143,7 @@ Test(signals, are_passed_on_to_all_ranks, .timeout = 60) {
 }
 
 Test(signals, stop_and_continue_the_whole_job, .timeout = 60) {
-  Ready ready(1, "", "echo ready; trap 'echo end; exit 0' USR1; while :; do sleep 0.05; done");
+  Ready ready(1, "", "trap 'echo end; exit 0' USR1; echo ready; while :; do sleep 0.05; done");
   const auto state = [](pid_t pid) {
     std::string line;
     std::ifstream file(fmt::format("/proc/{}/stat", pid));

@@ -70,7 +70,9 @@ Test(tree, ends_with_the_code_of_the_first_failing_rank_wherever_it_is, .timeout
       {{dir.path()}, 126, "is a directory"},
       {{"--timeout", "0.3", "sleep", "100"}, 124, "did not end within"},
       {{"--wdir", "/no/such/dir", "true"}, 1, ": directory /no/such/dir on h"},
-      {{"-n", "1", "true", ":", "-n", "2", "sh", "-c", "exit $RANK"}, 1, "rank 1 (pid "},
+      {{"-n", "1", "sleep", "100", ":", "-n", "2", "sh", "-c", "exit $((RANK == 1))"},
+       1,
+       "rank 1 (pid "},
   };
   for (const auto& row : table) {
     auto words = cut(hosts.options(3) + " --tree-radix 1 ");

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launcher/agent.h"
+#include "launcher/branches.h"
+
+namespace rlx::launcher {
+
+Branches::~Branches() = default;
+
+void Branches::start(std::uint32_t self, const TreeSettings& settings,
+                     const std::string& known_topology, const std::vector<TreeHost>& hosts) {
+  settings_ = settings;
+  const bool call_in = settings.agent[0] == kSlurmAgent || settings.agent[0] == kManualAgent;
+  const std::size_t n_branches =
+      call_in ? hosts.size() : std::min<std::size_t>(settings.radix, hosts.size());
+  for (std::size_t i = 0, next = 0; i < n_branches; ++i) {
+    const std::size_t end = (i + 1) * hosts.size() / n_branches;
+    auto owned = std::make_unique<Branch>();
+    Branch& branch = *owned;
+    branch.host = hosts[next];
+    branch.hello = {branch.host.node, self, branch.host.name, known_topology, settings, {}};
+    branch.hello.below.assign(hosts.begin() + static_cast<std::ptrdiff_t>(next) + 1,
+                              hosts.begin() + static_cast<std::ptrdiff_t>(end));
+    for (; next < end; ++next) way_[hosts[next].node] = branch.host.node;
+    branches_[branch.host.node] = std::move(owned);
+    if (call_in) continue;
+    if (const auto problem = start_agent(branch)) give_up(branch, *problem);
+  }
+  if (call_in && !hosts.empty()) gather(hosts);
+}
+
+void Branches::give_up(Branch& branch, const std::string& cause) {
+  branch.cause = cause;
+  branch.patience = loop_.after(0, [this, &branch] { finish(branch); });
+}
+
+void Branches::gather(const std::vector<TreeHost>& hosts) {
+  MusterCalls calls;
+  calls.arrived = [this](const std::string& name, Fd socket) { arrived(name, std::move(socket)); };
+  calls.ended = [this](const std::string& why) { muster_ended(why); };
+  auto muster = settings_.agent[0] == kSlurmAgent
+                    ? Muster::by_srun(loop_, helpers_, environment_, settings_, hosts, calls)
+                    : Muster::by_hand(loop_, settings_, hosts, calls);
+  if (muster)
+    muster_ = std::move(*muster);
+  else
+    muster_ended(muster.error().text);
+}
+
+void Branches::arrived(const std::string& name, Fd socket) {
+  for (const auto& [node, branch] : branches_) {
+    if (branch->host.name != name || branch->link || branch->patience) continue;
+    Fd out(fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
+    return open_link(*branch, std::move(socket), std::move(out));
+  }
+}
+
+void Branches::muster_ended(const std::string& why) {
+  for (const auto& [node, branch] : branches_)
+    if (!branch->link) give_up(*branch, why);
+  check_gone();
+}
+
+std::vector<pmix::TreePlace::Child> Branches::children() const {
+  std::vector<pmix::TreePlace::Child> children;
+  for (const auto& [node, branch] : branches_) {
+    auto& child = children.emplace_back();
+    child.node = node;
+    child.subtree.push_back(node);
+    for (const auto& host : branch->hello.below) child.subtree.push_back(host.node);
+  }
+  return children;
+}
+
+// Returns why it could not be started.
+std::optional<std::string> Branches::start_agent(Branch& branch) {
+  Fd theirs[3], ours[3];
+  for (int i = 0; i < 3; ++i) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe").value().text;
+    theirs[i] = Fd(ends[i == 0 ? 0 : 1]);
+    ours[i] = Fd(ends[i == 0 ? 1 : 0]);
+  }
+  const std::uint32_t node = branch.host.node;
+  auto pid =
+      helpers_.start(agent_command(settings_, branch.host), environment_,
+                     {theirs[0].get(), theirs[1].get(), theirs[2].get()}, [this, node](int status) {
+                       if (Branch* ended = find(node)) agent_ended(*ended, status);
+                     });
+  if (!pid) return pid.error().text;
+  branch.agent = *pid;
+  branch.errors = std::move(ours[2]);
+  fcntl(branch.errors.get(), F_SETFL, O_NONBLOCK);
+  branch.errors_watch =
+      loop_.on_readable(branch.errors.get(), [this, &branch] { read_errors(branch); });
+  open_link(branch, std::move(ours[1]), std::move(ours[0]));
+  return std::nullopt;
+}
+
+void Branches::open_link(Branch& branch, Fd in, Fd out) {
+  branch.link = std::make_unique<Link>(
+      loop_, std::move(in), std::move(out),
+      LinkCalls{[this, &branch] { greeted(branch); },
+                [this](Frame frame) { owner_.from_below(std::move(frame)); },
+                [this, &branch](const LinkEnd& end) { link_down(branch, end); }});
+  branch.link->await_greeting();
+}
+
+void Branches::greeted(Branch& branch) {
+  branch.greeted = true;
+  branch.link->send({Kind::kHello, kHeadNode, branch.host.node, encode(branch.hello)});
+  branch.link->start_heartbeat(settings_.ping_s);
+}
+
+}  // namespace rlx::launcher
