@@ -271,10 +271,12 @@ Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
   line.map.bind = BindTo::kNone;  // its parents hold the cores already
   line.map.oversubscribe = true;
   line.stdin_to = kStdinNone;
-  if (line.map.by == MapBy::kSequence || line.map.by == MapBy::kRankFile) {
-    line.map.by = MapBy::kSlot;  // lists are for the ranks they name
-    line.map.rank_lines.clear();
-  }
+  // What was said of the places of the first ranks is for them.
+  if (line.map.by != MapBy::kNode && line.map.by != MapBy::kObject) line.map.by = MapBy::kSlot;
+  line.map.rank_lines.clear();
+  line.map.per_node = PerNode::kUnsaid;
+  line.map.rank_by = RankBy::kAsMapped;
+  line.map.cores_per_rank = 0;
   Allocation within;
   for (const auto& host : plan_.hosts) within.hosts.emplace_back().name = host.name;
   RLX_TRY_ASSIGN(within.of_app, hosts_of_apps(line.apps, within, own_hostname()));
