@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Longest first to the lightest rank that has room and lacks the expert; where every rank with room
 // has it already, an expert of a full rank moves over to make room there.
-// Cost: O(P log P + P G).   Tested by test/sched/test_search.cc
+// Cost: O(P log P).   Tested by test/sched/test_search.cc
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
 
 #include "sched/bound.h"
 #include "sched/search.h"
@@ -18,16 +20,27 @@ class Packer {
         placement_(cluster.slots(), kEmpty),
         cost_(cluster.slots()),
         time_(cluster.ranks()),
-        filled_(cluster.ranks()),
-        latest_(cluster.ranks(), kEmpty) {}
+        filled_(cluster.ranks()) {
+    for (int r = 0; r < cluster.ranks(); ++r)
+      if (has_room(r)) open_.emplace(0, r);
+  }
 
   // Replicas of one expert come one after the other. False: no rank can take another one.
   bool place(int32_t e, double cost) {
-    int best = -1;
-    for (int r = 0; r < cluster_.ranks(); ++r)
-      if (has_room(r) && latest_[r] != e && (best < 0 || time_[r] < time_[best])) best = r;
-    if (best >= 0) return put(best, e, cost);
-    for (int r = 0; r < cluster_.ranks(); ++r)
+    if (e != placing_) {
+      for (int r : waiting_)
+        if (has_room(r)) open_.emplace(time_[r], r);
+      waiting_.clear();
+      placing_ = e;
+    }
+    if (!open_.empty()) {
+      const int r = open_.top().second;
+      open_.pop();
+      put(r, e, cost);
+      waiting_.push_back(r);
+      return true;
+    }
+    for (int r : waiting_)
       if (has_room(r) && pass_on(r, e, cost)) return true;
     return false;
   }
@@ -39,13 +52,11 @@ class Packer {
     const auto begin = placement_.begin() + cluster_.first_slot[r];
     return std::find(begin, begin + filled_[r], e) != begin + filled_[r];
   }
-  bool put(int r, int32_t e, double cost) {
+  void put(int r, int32_t e, double cost) {
     const int slot = cluster_.first_slot[r] + filled_[r]++;
     placement_[slot] = e;
     cost_[slot] = cost;
     time_[r] += cost / cluster_.speed[r];
-    latest_[r] = e;
-    return true;
   }
   bool pass_on(int r, int32_t e, double cost) {
     for (int s = 0; s < cluster_.slots(); ++s) {
@@ -56,7 +67,6 @@ class Packer {
       time_[giver] += (cost - cost_[s]) / cluster_.speed[giver];
       placement_[s] = e;
       cost_[s] = cost;
-      latest_[giver] = latest_[r] = e;  // r has it too, although f came later
       return true;
     }
     return false;
@@ -67,7 +77,11 @@ class Packer {
   std::vector<double> cost_;  // by slot
   std::vector<double> time_;
   std::vector<int> filled_;
-  std::vector<int32_t> latest_;  // e: the rank has the expert e that is being placed
+  // Ranks with room that lack the expert being placed, lightest first, and those that have it.
+  using Open = std::pair<double, int>;
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
+  std::vector<int> waiting_;
+  int32_t placing_ = kEmpty;
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ class Search {
     const int most_steps = 4 * cluster_.slots() + 64;
     while (static_cast<int>(steps.size()) < most_steps) {
       const double before = state_.total_peak();
-      if (before <= target) break;
+      if (before <= target || worked_out()) break;
       find_best(before);
       if (best_.empty()) break;
       for (const Move& move : best_) {
@@ -72,6 +72,9 @@ class Search {
     const int32_t e = state_.expert(m.slot), f = state_.expert(m.other);
     return is_fetch(r, f) + is_fetch(q, e) - is_fetch(r, e) - is_fetch(q, f);
   }
+
+  // Thousands of ranks: what is found by then has to do. Counted, not timed: the same everywhere.
+  bool worked_out() const { return work_ > kMostWork; }
 
   bool priced() const { return !old_.empty() || options_.price; }
 
@@ -180,6 +183,7 @@ class Search {
 
   void try_swaps(int h) {
     // The coldest rank first: a good exchange with it rules out most others unseen.
+    work_ += cluster_.ranks();
     const int cold = coldest();
     if (cold != h) try_swaps(h, cold);
     for (int r = 0; r < cluster_.ranks(); ++r)
@@ -189,6 +193,7 @@ class Search {
   void try_swaps(int h, int r) {
     for (int s = cluster_.first_slot[h]; s < cluster_.first_slot[h + 1]; ++s) {
       if (state_.expert(s) == kEmpty || too_hot(h, r)) continue;
+      work_ += cluster_.slots_of(r);
       for (int q = cluster_.first_slot[r]; q < cluster_.first_slot[r + 1]; ++q) {
         const double score = shift_score(
             h, r, [&](int t) { return state_.slot_cost(t, s) - state_.slot_cost(t, q); });
@@ -198,9 +203,10 @@ class Search {
   }
 
   // The sum of peaks if `slot` gets expert g: the ranks of the expert that goes become slower.
-  double replace_score(int h, int slot, int32_t g) const {
+  double replace_score(int h, int slot, int32_t g) {
     const int r = cluster_.rank_of[slot];
     const int32_t f = state_.expert(slot);
+    work_ += 1 + (f == kEmpty ? 0 : state_.copies(f));
     double score = 0;
     for (int t = 0; t < windows_; ++t) {
       const double more =
@@ -261,7 +267,7 @@ class Search {
       if (e == kEmpty) continue;
       const double most = most_relief(h, e);
       if (base_ - most >= limit_) continue;
-      for (int q = 0; q < cluster_.slots(); ++q) {
+      for (int q = 0; q < cluster_.slots() && !worked_out(); ++q) {
         const int r = cluster_.rank_of[q];
         if (r == h || !is_spare(q) || e == state_.expert(q) || state_.holds(r, e)) continue;
         const Move move{q, -1, e};
@@ -286,11 +292,12 @@ class Search {
   void try_double_swaps(int h) {
     const int begin = cluster_.first_slot[h], end = cluster_.first_slot[h + 1];
     for (int r = 0; r < cluster_.ranks(); ++r) {
-      if (r == h || too_hot(h, r)) continue;
+      if (r == h || too_hot(h, r) || worked_out()) continue;
       for (int a = begin; a < end; ++a)
         for (int b = a + 1; b < end; ++b)
           for (int c = cluster_.first_slot[r]; c < cluster_.first_slot[r + 1]; ++c) {
             if (!may_swap(a, c)) continue;
+            work_ += cluster_.slots_of(r);
             for (int d = cluster_.first_slot[r]; d < cluster_.first_slot[r + 1]; ++d) {
               if (d == c) continue;
               const double score = shift_score(h, r, [&](int t) {
@@ -308,6 +315,7 @@ class Search {
     std::vector<Move> moves;
   };
 
+  static constexpr int64_t kMostWork = int64_t{1} << 31;  // slots looked at: some seconds
   static constexpr double kFree = 0.05;  // the price of a move that costs nothing, in fetches
 
   LayerState& state_;
@@ -316,6 +324,7 @@ class Search {
   const int windows_, experts_;
   std::vector<uint8_t> old_;  // ranks x experts: held before
   int fetches_ = 0;
+  int64_t work_ = 0;           // slots looked at so far
   std::vector<double> pace_;   // by rank: 1 / speed
   std::vector<double> floor_;  // by window: see set_focus
   double base_ = 0, limit_ = 0, best_merit_ = 0;
