@@ -239,6 +239,7 @@ std::optional<StartProblem> LocalNode::start_rank(Job& job, std::uint32_t rank,
   if (setup_.guard) setup_.guard->started_session(pid);
   job.ranks[rank].pid = pid;
   job.ranks[rank].running = true;
+  server_->rank_started({job.spec.name, rank}, pid);
   ++job.running;
   watch_pipes(job, rank, std::move(pipes));
   return std::nullopt;

@@ -2,8 +2,8 @@
 // Any bytes as frames, to a node in the middle of a tree and to the root: refused, or carried out
 // without harm. What decodes encodes to itself.
 // Sources: pmix_glue/frame.cc pmix_glue/node_set.cc pmix_glue/meetings.cc pmix_glue/store.cc
-// Sources: pmix_glue/tree_exchange.cc pmix_glue/tree_root.cc base/result.cc base/log.cc
-// base/knobs.cc pmix_glue/carrier.cc
+// Sources: pmix_glue/tree_exchange.cc pmix_glue/tree_root.cc pmix_glue/carrier.cc
+// Sources: base/result.cc base/log.cc base/knobs.cc
 #include <cstdint>
 #include <cstdlib>
 

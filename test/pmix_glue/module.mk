@@ -16,6 +16,11 @@ test_pmix_glue_test_server_LDADD = libhosted.la $(TEST_LIBS) $(PMIX_SERVER_LIBS)
 test_pmix_glue_test_nodes_SOURCES = test/pmix_glue/test_nodes.cc test/pmix_glue/foreign.h
 test_pmix_glue_test_nodes_LDADD = libhosted.la $(TEST_LIBS) $(PMIX_SERVER_LIBS)
 
+check_PROGRAMS += test/pmix_glue/test_hosts
+test_pmix_glue_test_hosts_SOURCES = test/pmix_glue/test_hosts.cc test/pmix_glue/foreign.h
+test_pmix_glue_test_hosts_LDADD = liblaunchtest.la $(TEST_LIBS)
+EXTRA_test_pmix_glue_test_hosts_DEPENDENCIES = test/pmix_glue/rank
+
 # Needs rlxrun, and Open MPI's and MPICH's compilers, without which it skips.
 check_PROGRAMS += test/pmix_glue/test_foreign_mpi
 test_pmix_glue_test_foreign_mpi_SOURCES = test/pmix_glue/test_foreign_mpi.cc test/pmix_glue/foreign.h
