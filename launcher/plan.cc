@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "base/fd.h"
@@ -134,11 +135,14 @@ JobSpec make_job(JobRequest request, const Plan& plan) {
 std::vector<AppSpec> make_apps(const CommandLine& line, const Environment& own,
                                std::vector<std::string>& notes) {
   std::vector<AppSpec> apps;
+  // A batch script that is queued again counts its own attempts.
+  const int before = std::atoi(own.get("RLX_RESTART_COUNT").value_or("0").c_str());
+  const std::string attempt = std::to_string(std::max(before, 0) + line.restarted);
   for (const auto& app : line.apps) {
     Environment environment = own;
     environment.unset("RLX_GPU");  // of an rlxrun around us
-    environment.set("RLX_RESTART_COUNT", std::to_string(line.restarted));
-    environment.set("TORCHELASTIC_RESTART_COUNT", std::to_string(line.restarted));
+    environment.set("RLX_RESTART_COUNT", attempt);
+    environment.set("TORCHELASTIC_RESTART_COUNT", attempt);
     for (const auto& name : apply_edits(environment, app.environment))
       notes.push_back(fmt::format("-x {}: no such variable here", name));
     if (!app.wdir.empty() && app.wdir.starts_with('/')) environment.set("PWD", app.wdir);
