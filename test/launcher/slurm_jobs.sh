@@ -13,6 +13,12 @@ allocate() { on h1 salloc -Q "$@"; }  # OPTIONS... COMMAND...
 hosts_are() { test "$(sort "$work/out" | tr '\n' ' ')" = "$1"; }
 quiet() { eventually no_process 'sleep 98765\|rlxru[n]'; }
 ranks_up() { test "$(grep -c up "$work/out" 2>/dev/null)" = "$1"; }
+# batch OPTIONS... SCRIPT...: true if it ends well. (sbatch --wait looks every few seconds only.)
+batch() {
+  id=$(on h1 sbatch --parsable --output="$work/batch" "$@") && eventually over && cat "$work/batch" &&
+    on h1 scontrol -o show job "$id" | grep -q ' ExitCode=0:0 '
+}
+over() { on h1 scontrol -o show job "$id" | grep -q ' JobState=\(COMPLETED\|FAILED\|CANCELLED\) '; }
 
 expect 'six tasks on three nodes' 0 allocate -N3 -n6 --ntasks-per-node=2 rlxrun -q hostname
 that 'are six ranks' hosts_are 'h1 h1 h2 h2 h3 h3 '
@@ -22,6 +28,11 @@ expect 'nodes alone' 0 allocate -N2 rlxrun -q hostname
 that 'have a rank for each processor' hosts_are 'h1 h2 '
 expect 'four processors for one task' 0 allocate -N1 -n1 -c4 rlxrun -q hostname
 that 'are one rank' hosts_are 'h1 '
+expect 'every call, over three nodes' 0 allocate -N3 -n6 --ntasks-per-node=2 rlxrun -q "$build/test/coll/api_check"
+said 'is right' out 'api_check ok 6'
+# shellcheck disable=SC2016
+expect 'GPUs' 0 batch -N2 -n2 --ntasks-per-node=1 --gres=gpu:1 "$source/contrib/slurm/rlxrun.sbatch" -q sh -c 'echo "$(hostname) $CUDA_VISIBLE_DEVICES"'
+that 'are those of the node' hosts_are 'h1 0 h2 0 '
 expect 'a host outside the allocation' 2 allocate -N2 -n2 rlxrun -q --host h3:1 hostname
 said 'is refused by name' err 'h3'
 expect 'a shell inside a step' 0 allocate -N2 -n2 srun -Q -N1 -n1 rlxrun -q hostname
@@ -30,22 +41,36 @@ expect 'rlxrun as a task of srun' 0 on h1 srun -Q --mpi=pmix -N1 -n1 -c2 rlxrun 
 said 'starts a world of its own' out 'api_check ok 2'
 expect 'a heterogeneous job' 1 on h1 env SLURM_JOB_ID=1 SLURM_JOB_NODELIST=h1 SLURM_HET_SIZE=2 rlxrun -q hostname
 said 'is refused' err '[Hh]eterogeneous'
+expect 'variables of a job that is over' 1 on h1 env SLURM_JOB_ID=1 SLURM_JOB_NODELIST='h[2-3]' SLURM_NTASKS=2 rlxrun -q hostname
+said 'are noticed' err 'srun: error: .*job 1'
+expect 'or ignored' 0 on h1 env SLURM_JOB_ID=1 SLURM_JOB_NODELIST='h[2-3]' SLURM_NTASKS=2 rlxrun -q --rm none -np 1 hostname
+that 'when told so' hosts_are 'h1 '
 
-# batch OPTIONS... SCRIPT...: true if it ends well. (sbatch --wait looks every few seconds only.)
-batch() {
-  id=$(on h1 sbatch --parsable --output="$work/batch" "$@") && eventually over && cat "$work/batch" &&
-    on h1 scontrol -o show job "$id" | grep -q ' ExitCode=0:0 '
-}
-over() { on h1 scontrol -o show job "$id" | grep -q ' JobState=\(COMPLETED\|FAILED\|CANCELLED\) '; }
+find "$source" -path "$source/build*" -prune -o -name '*.cc' -print | sort | xargs cat >"$work/text"
+train="$build/train --data $work/text --exact --steps 5 --batch 64 --checkpoint none"
+weights() { sed -n 's/^weights \([0-9a-f]*\) after.*/\1/p' "$work/out" >>"$work/hashes"; }
+if [ -x "$build/train" ]; then
+  # shellcheck disable=SC2086
+  {
+    expect 'train by rlxrun over ssh' 0 on h1 rlxrun -q --host h1:1,h2:1,h3:1 $train; weights
+    expect 'train by rlxrun in an allocation' 0 allocate -N3 -n3 rlxrun -q $train; weights
+    expect 'train by srun' 0 on h1 srun -Q --mpi=pmix -N3 -n3 $train; weights
+  }
+  that 'has the same weights everywhere' test "$(grep -c . hashes) $(sort -u hashes | grep -c .)" = '3 1'
+fi
+
 # shellcheck disable=SC2016
 expect 'rlxrun.sbatch' 0 batch "$source/contrib/slurm/rlxrun.sbatch" sh -c 'echo "$RLX_RANK of $RLX_SIZE on $(hostname)"'
 that 'runs four ranks' test "$(sort "$work/out" | tr '\n' ';')" = '0 of 4 on h1;1 of 4 on h1;2 of 4 on h2;3 of 4 on h2;'
 expect 'srun.sbatch' 0 batch "$source/contrib/slurm/srun.sbatch" "$build/test/coll/api_check"
 said 'runs four ranks' out 'api_check ok 4'
-# shellcheck disable=SC2016
-expect 'restart.sbatch' 0 batch "$source/contrib/slurm/restart.sbatch" \
-  sh -c 'echo "try $RLX_RESTART_COUNT"; [ "$RLX_RESTART_COUNT" -gt 0 ]'
-said 'starts again after a failure' out 'try 1'
+if [ -x "$build/train" ]; then
+  # shellcheck disable=SC2016
+  expect 'restart.sbatch' 0 batch "$source/contrib/slurm/restart.sbatch" sh -c \
+    'crash=; [ "$RLX_RESTART_COUNT" -gt 0 ] || crash="--crash-at 8"
+     exec "$0" --data text --exact --steps 9 --batch 64 --checkpoint ckpt --every 3 $crash' "$build/train"
+  said 'goes on where the checkpoint ends' out 'resumed'
+fi
 
 # Ends.
 rm "$work/out"

@@ -37,6 +37,10 @@ that 'know their place' test "$(sort "$work/out" | tr '\n' ';')" = "0 of 6 on h1
 0 of 3;2 of 6 on h2: 0 of 2, 1 of 3;3 of 6 on h2: 1 of 2, 1 of 3;4 of 6 on h3: 0 of 2, 2 of 3;5 of 6 on h3: 1 of 2, 2 of 3;"
 expect 'eight hosts, a tree of daemons' 0 job --host $eight --tree-radix 2 hostname
 that 'one rank each' test "$(sort "$work/out" | tr '\n' ' ')" = 'h1 h2 h3 h4 h5 h6 h7 h8 '
+expect 'every call, two ranks on each of three hosts' 0 job --host $three "$build/test/coll/api_check"
+said 'is right' out 'api_check ok 6'
+many=$(echo $eight | sed 's/:1/:8/g')
+expect 'eight ranks on each of eight hosts' 0 job --host "$many" "$build/test/coll/fail_check" no failure
 
 line='a b' quotes='c"d'\''e' newline=$(printf 'f\ng')
 # shellcheck disable=SC2016
@@ -116,6 +120,14 @@ both() {
 }
 expect 'two jobs at once' 0 both
 that 'have a MASTER_PORT each' test "$(sort "$work/out" | uniq -c | awk '{ printf "%s ", $1 }')" = '2 2 '
+if command -v mpicc.openmpi >/dev/null; then
+  mpicc.openmpi -o "$work/foreign" "$source/test/pmix_glue/foreign.c"
+  export OMPI_MCA_btl_tcp_if_include=eth0
+  expect 'Open MPI over two hosts' 0 job --host h1:2,h2:2 "$work/foreign" hello
+  that 'is a world of four' test "$(grep -c ' of 4 sum 10 node 2 ' "$work/out")" = 4
+  expect 'MPI_Comm_spawn over two hosts' 0 job --host h1:2,h2:2 "$work/foreign" spawn
+  that 'joins parents and children' test "$(grep -c ' of 2 parents 4 value 77' "$work/out")" = 2
+fi
 
 # --- Signals and ends ---
 n=3
@@ -137,6 +149,16 @@ on h2 pkill -9 -o -x rlxrun
 wait $job
 said 'a daemon that is killed is named by its host' err h2
 that 'nothing is left on any host' quiet
+# Ranks that go on without a lost host.
+start --host h1:1,h2:1,h3:1 --on-failure continue
+on h2 pkill -9 -o -x rlxrun
+named() { grep -q h2 "$work/err"; }
+that 'with --on-failure continue, a lost daemon is named' eventually named
+that 'and ended where it was' eventually on h2 sh -c '! pgrep -x sleep'
+that 'the others go on' on h3 pgrep -x sleep
+kill_head -TERM
+wait $job
+that 'and end with the job' quiet
 start --host h1:1,h2:1,h3:1 --heartbeat 0.2
 "$rig" net cut h2
 wait $job
