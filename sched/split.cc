@@ -79,10 +79,12 @@ class Flow {
 
   // Breadth first over ranks that share an expert; from_[rank] is the slot whose tokens move there.
   int find_room() {
+    asked_.assign(slots_of_.size(), 0);
     for (size_t i = 0; i < queue_.size(); ++i) {
       const int r = queue_[i];
       for (int s = cluster_.first_slot[r]; s < cluster_.first_slot[r + 1]; ++s) {
-        if (placement_[s] == kEmpty || tokens_[s] <= 0) continue;
+        if (placement_[s] == kEmpty || tokens_[s] <= 0 || asked_[placement_[s]]) continue;
+        asked_[placement_[s]] = 1;  // all its ranks are seen now
         for (int q : slots_of_[placement_[s]]) {
           const int p = cluster_.rank_of[q];
           if (from_[p] != kUnseen) continue;
@@ -122,6 +124,7 @@ class Flow {
   std::vector<std::vector<int>> slots_of_;
   std::vector<double> work_;  // by rank: tokens and fixed costs
   std::vector<int> from_, queue_;
+  std::vector<uint8_t> asked_;  // by expert
   double target_ = 0;
 };
 
