@@ -92,6 +92,7 @@ struct EndOptions {
   double term_grace_s = 2;
   OnFailure on_failure = OnFailure::kKill;
   int max_restarts = 0;
+  bool stacks = false;  // of all ranks, when the time is up
 };
 
 // How daemons are started on other hosts.
@@ -117,7 +118,7 @@ struct CommandLine {
   TreeOptions tree;
   // Of --topo-file: file by host; the host "" stands for all others.
   std::map<std::string, std::string> topology_files;
-  bool report_bindings = false;
+  bool report_bindings = false, show_progress = false;
   bool dry_run = false;
   bool json = false;  // what is displayed
   bool show_map = false, show_allocation = false, show_topology = false;

@@ -16,6 +16,7 @@
 namespace rlx::launcher {
 namespace {
 
+constexpr double kReportTime = 1, kStackTime = 20;  // for nodes to say what their ranks do
 constexpr double kPatience =
     1;  // for a reader of our output that does not read, once we were told to end
 
@@ -49,6 +50,7 @@ void Head::error(const std::string& text) { output_.say(text); }
 
 void Head::run(JobSpec job) {
   job_id_ = job.id;
+  job.stacks = line_.end.stacks;
   output_spec_ = job.output;
   if (line_.stdin_to >= 0) {
     job.stdin_ranks = {static_cast<std::uint32_t>(line_.stdin_to)};
@@ -60,12 +62,21 @@ void Head::run(JobSpec job) {
     std::iota(job.stdin_ranks.begin(), job.stdin_ranks.end(), 0u);
   }
   if (line_.end.timeout_s > 0)
-    time_limit_ = loop_.after(line_.end.timeout_s, [this] {
-      if (!outcome_.has_failed()) node_->report();
-      failed(outcome_.timed_out(line_.end.timeout_s), line_.end.kill_grace_s);
-    });
+    time_limit_ = loop_.after(line_.end.timeout_s, [this] { time_is_up(); });
   start(job);
   if (!ending_) start_input(job);
+}
+
+// Says what every rank is doing before all are ended.
+void Head::time_is_up() {
+  const std::string text = outcome_.timed_out(line_.end.timeout_s);
+  if (text.empty()) return end(line_.end.kill_grace_s);
+  time_limit_ = loop_.after(line_.end.stacks ? kStackTime : kReportTime,
+                            [this] { failed("", line_.end.kill_grace_s); });
+  error(text);
+  tell_debuggers_of_abort(text);
+  reports_left_ = plan_.hosts.size();
+  node_->report();
 }
 
 void Head::give_up(const std::vector<std::string>& why, int exit_code) {
@@ -110,6 +121,7 @@ void Head::started(RankId id, pid_t pid, const std::string& text) {
   ++job.n_started;
   if (!text.empty()) note(text);
   if (line_.verbosity > 1) error(fmt::format("started {}", text_of(name_of(id))));
+  show_progress(job);
   if (job.refused) return node_->end_ranks({id}, 0);
   if (job.n_started == job.ranks.size()) show_table();
   if (job.spawn_request != 0 && job.n_started == job.ranks.size())
@@ -224,6 +236,7 @@ void Head::input_taken(RankId rank, std::size_t n_bytes, bool closed) {
 
 void Head::reported(const std::vector<std::string>& lines) {
   for (const auto& line : lines) error(line);
+  if (reports_left_ > 0 && --reports_left_ == 0) end(line_.end.kill_grace_s);
 }
 
 void Head::failed(const std::string& text, double grace_s) {
@@ -336,6 +349,13 @@ void Head::leave_when_written() {
   if (output_.is_idle()) return loop_.stop();
   if (outcome_.signal_number() != 0 && !patience_)
     patience_ = loop_.after(kPatience, [this] { loop_.stop(); });
+}
+
+// Ten lines a job at most.
+void Head::show_progress(const Job& job) {
+  const std::size_t size = job.ranks.size(), step = std::max<std::size_t>(1, size / 10);
+  if (line_.show_progress && (job.n_started == size || job.n_started % step == 0))
+    error(fmt::format("{} of {} ranks have been started", job.n_started, size));
 }
 
 LauncherStatus Head::status() const {

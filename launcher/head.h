@@ -85,6 +85,8 @@ class Head final : public ClusterEvents, private OutputOwner {
   Result<JobSpec> plan_spawn(const pmix::SpawnRequest& request);
   void on_signal();
   void handle_signal(int signal_number);
+  void time_is_up();
+  void show_progress(const Job& job);
   void stop_with_ranks();
   // Ends the job because of a failure; `line` says which, "" when it was not the first.
   void failed(const std::string& line, double grace_s);
@@ -116,6 +118,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   OutputSpec output_spec_;
   Fd signal_fd_;
   Watch signal_watch_, time_limit_, patience_;
+  std::size_t reports_left_ = 0;  // of nodes, before the job is ended
   bool ending_ = false, quiet_ = false;
 };
 

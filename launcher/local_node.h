@@ -19,6 +19,7 @@
 #include "launcher/process.h"
 #include "launcher/rank_files.h"
 #include "launcher/rank_stream.h"
+#include "launcher/stacks.h"
 #include "pmix_glue/exchange.h"
 
 namespace rlx::launcher {
@@ -116,6 +117,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void kill_within(double grace_s);
   void signal_descendants(int signal_number);
   void kill_all();
+  std::string state_line(const Job& job, std::uint32_t rank) const;
   void check_quiet();
   void drain();
 
@@ -125,6 +127,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   std::unique_ptr<pmix::Server> server_;
   std::map<std::uint32_t, Job> jobs_;
   RankFiles files_;
+  std::unique_ptr<Stacks> stacks_;
   Fd child_signal_;
   Watch child_watch_, server_watch_, kill_timer_, drain_timer_;
   std::vector<Watch> rank_timers_;

@@ -185,19 +185,38 @@ void LocalNode::drain() {
   check_quiet();
 }
 
+std::string LocalNode::state_line(const Job& job, std::uint32_t rank) const {
+  const pid_t pid = job.ranks.at(rank).pid;
+  const pmix::RankState state = server_->state({job.spec.name, rank});
+  return fmt::format("rank {} (pid {} on {}): {}{}", rank, pid, setup_.hostname, state_of(pid),
+                     state.finalized   ? ", has finalized"
+                     : state.connected ? ", initialised"
+                                       : ", has not called init");
+}
+
 void LocalNode::report() {
-  std::vector<std::string> lines;
+  std::vector<std::pair<pid_t, std::string>> states;
+  bool stacks = false;
   for (auto& [number, job] : jobs_)
     for (auto& [rank, process] : job.ranks) {
       if (!process.running) continue;
-      const pmix::RankState state = server_->state({job.spec.name, rank});
-      lines.push_back(fmt::format("rank {} (pid {} on {}): {}{}", rank, process.pid,
-                                  setup_.hostname, state_of(process.pid),
-                                  state.finalized   ? ", has finalized"
-                                  : state.connected ? ", initialised"
-                                                    : ", has not called init"));
+      states.emplace_back(process.pid, state_line(job, rank));
+      stacks |= job.spec.stacks;
     }
-  head_.reported(lines);
+  const auto tell = [this, states](const Stacks::Lines& frames) {
+    std::vector<std::string> lines;
+    for (const auto& [pid, state] : states) {
+      lines.push_back(state);
+      if (const auto found = frames.find(pid); found != frames.end())
+        for (const auto& frame : found->second) lines.push_back("  " + frame);
+    }
+    head_.reported(lines);
+  };
+  if (!stacks || !setup_.helpers) return tell({});
+  std::vector<pid_t> pids;
+  for (const auto& [pid, state] : states) pids.push_back(pid);
+  stacks_ = std::make_unique<Stacks>(*setup_.helpers);
+  stacks_->read(std::move(pids), tell);
 }
 
 }  // namespace rlx::launcher

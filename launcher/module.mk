@@ -25,7 +25,7 @@ liblauncher_la_SOURCES = \
   launcher/branches.h launcher/branches.cc launcher/branches_start.cc \
   launcher/dial.h launcher/dial.cc launcher/muster.h launcher/muster.cc launcher/daemon.h launcher/daemon.cc launcher/cluster.h \
   launcher/cluster_node.h launcher/cluster.cc launcher/cluster_start.cc launcher/launch.h launcher/launch.cc \
-  launcher/mpir.h launcher/mpir.cc launcher/status.h launcher/status.cc
+  launcher/mpir.h launcher/mpir.cc launcher/status.h launcher/status.cc launcher/stacks.h launcher/stacks.cc
 
 bin_PROGRAMS += rlxrun
 rlxrun_SOURCES = launcher/main.cc

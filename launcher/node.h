@@ -68,6 +68,7 @@ struct JobSpec {
   int master_port = 0;
   OutputSpec output;
   std::vector<std::uint32_t> stdin_ranks;  // these have a pipe; the others read /dev/null
+  bool stacks = false;                     // report() tells what each rank is doing, too
   bool inherit_stdin = false;  // the one of stdin_ranks gets the daemon's own input instead
 };
 
@@ -94,7 +95,7 @@ class NodeEvents {
   virtual void spawn_wanted(RankId by, pmix::SpawnRequest request) = 0;
   // The rank has read so much of its input; `closed`: it wants no more.
   virtual void input_taken(RankId rank, std::size_t n_bytes, bool closed) = 0;
-  // The answer to report(): one line a living rank.
+  // The answer to report(): a line a living rank, and its stack if the job asks for stacks.
   virtual void reported(const std::vector<std::string>& lines) = 0;
   // After end() or finish(): no process is left and all output has been given.
   virtual void quiet() = 0;

@@ -31,7 +31,7 @@ void fields(auto& a, Like<OutputSpec> auto& s) {
 }
 void fields(auto& a, Like<JobSpec> auto& s) {
   a(s.number, s.name, s.id, s.nodes, s.apps, s.ranks, s.universe_size, s.oversubscribed, s.parent,
-    s.master_address, s.master_port, s.output, s.stdin_ranks, s.inherit_stdin);
+    s.master_address, s.master_port, s.output, s.stdin_ranks, s.stacks, s.inherit_stdin);
 }
 void fields(auto& a, Like<StartProblem> auto& s) { a(s.exit_code, s.text); }
 void fields(auto& a, Like<Text> auto& s) { a(s.bytes, s.whole); }

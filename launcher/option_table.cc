@@ -191,6 +191,9 @@ constexpr Option kOptions[] = {
      "them "
      "run on; continue: the same even when a host is lost",
      read<read_on_failure, &CommandLine::end, &EndOptions::on_failure>},
+    {"--stacks", "--get-stack-traces -get-stack-traces", "", Group::kEnd, false,
+     "when --timeout ends the job, print each rank's stack too (by gdb or eu-stack, on its host)",
+     set<true, &CommandLine::end, &EndOptions::stacks>},
     {"--max-restarts", "", "N", Group::kEnd, false,
      "start the whole job again, up to N times, when a rank fails or a host is lost; ranks find "
      "the "
@@ -210,6 +213,9 @@ constexpr Option kOptions[] = {
     {"--topo-file", "", "FILE", Group::kShow, false,
      "with --dry-run: map onto the machine in this file of lstopo; HOST=FILE for one host",
      [](CommandLine& line, AppLine&, Words w) -> Status { return read_topology_file(w[0], line); }},
+    {"--show-progress", "-show-progress", "", Group::kShow, false,
+     "say how many hosts answer and how many ranks have been started",
+     set<true, &CommandLine::show_progress>},
     {"--status", "", "", Group::kShow, false,
      "list the jobs of this user that rlxrun runs from this host, with ranks, hosts and pids",
      set<Action::kStatus, &CommandLine::action>},
@@ -246,8 +252,7 @@ constexpr Option kOptions[] = {
     {"-iface", "-ifhn -genvlist -envlist --tune -am --personality", "VALUE", Group::kForeign, true,
      "ignored", ignore},
     {"--use-hwthread-cpus",
-     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm -genvnone -envnone "
-     "--get-stack-traces",
+     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm -genvnone -envnone",
      "", Group::kForeign, true, "ignored", ignore},
 };
 
