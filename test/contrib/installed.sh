@@ -10,11 +10,11 @@ pc=$(find "$work/root" -name rlx.pc)
 prefix=$(sed -n 's/^prefix=//p' "$pc")
 PKG_CONFIG_PATH=$(dirname "$pc") PKG_CONFIG_SYSROOT_DIR=$work/root LD_LIBRARY_PATH=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH
-for program in rlxrun rlx-info rlx-perf; do
+for program in rlxrun rlx-info rlx-perf rlx-eplb; do
   expect "installs $program" 0 "$work/root$prefix/bin/$program" --version
 done
 that 'installs manual pages and the completion' test \
-  "$(find "$work/root" -name 'rlx*.[17]' -o -name rlxrun -path '*completions*' | wc -l)" -eq 3
+  "$(find "$work/root" -name 'rlx*.[17]' -o -name rlxrun -path '*completions*' | wc -l)" -eq 4
 # The compiler may be two words (ccache g++).
 # shellcheck disable=SC2046,SC2086
 expect 'compiles a program that calls everything in rlx.hpp' 0 \

@@ -49,7 +49,9 @@ said 'says that it resumed' out 'resumed'
 job 'starts anew in a restarted job without a checkpoint' 0 1 --steps 1 --batch 8 --checkpoint none
 unset RLX_RESTART_COUNT
 
-printf 'x' | dd of=part bs=1 seek=5000 conv=notrunc 2>/dev/null
+byte=$(dd if=part bs=1 skip=5000 count=1 2>/dev/null | od -An -tu1)
+# shellcheck disable=SC2059
+printf "\\$(printf %o $((byte ^ 1)))" | dd of=part bs=1 seek=5000 conv=notrunc 2>/dev/null
 job 'refuses a damaged checkpoint' 4 2 --resume --checkpoint part
 that 'says so once, in at most three lines' lines
 job 'refuses a checkpoint of another batch' 4 2 --resume --checkpoint whole --batch 128
