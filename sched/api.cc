@@ -300,11 +300,14 @@ rlx_error rlx_eplb_weigh(const rlx_eplb_prospect* p, int32_t* move, double* step
                          rlx_eplb_error* error) {
   return sched::guarded(error, [&]() -> rlx::Status {
     RLX_TRY(sched::need(p && move && steps_to_pay, "an argument"));
-    const std::pair<const char*, double> figures[] = {
-        {"tokens_saved", p->tokens_saved},   {"excess", p->excess},
-        {"noise", p->noise},                 {"token_seconds", p->token_seconds},
-        {"move_seconds", p->move_seconds},   {"hysteresis", p->hysteresis},
-        {"discount", p->discount},           {"horizon_steps", p->horizon_steps}};
+    const std::pair<const char*, double> figures[] = {{"tokens_saved", p->tokens_saved},
+                                                      {"excess", p->excess},
+                                                      {"noise", p->noise},
+                                                      {"token_seconds", p->token_seconds},
+                                                      {"move_seconds", p->move_seconds},
+                                                      {"hysteresis", p->hysteresis},
+                                                      {"discount", p->discount},
+                                                      {"horizon_steps", p->horizon_steps}};
     for (const auto& [name, v] : figures)
       if (!std::isfinite(v))
         return rlx::fail(rlx::Code::kInvalid,
