@@ -2,6 +2,7 @@
 #include "launcher/mpir.h"
 
 // The names, types and values below are the interface: a debugger looks them up in our symbols.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 struct MPIR_PROCDESC {
   char* host_name;
@@ -25,6 +26,7 @@ int MPIR_partial_attach_ok = 1;  // ranks that nobody attaches to run on by them
 // A debugger has a breakpoint here.
 [[gnu::noinline]] void MPIR_Breakpoint() { asm volatile("" ::: "memory"); }
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace rlx::launcher {
 namespace {
