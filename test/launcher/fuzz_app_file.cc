@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Any text as a file of programs.
-// Sources: launcher/app_file.cc launcher/host_file.cc launcher/host_ranges.cc launcher/hosts.cc
-// Sources: launcher/option_values.cc base/topology.cc base/cpu_set.cc base/cgroup.cc base/file.cc
-// Sources: base/result.cc
+// Sources: launcher/app_file.cc base/file.cc base/result.cc
 #include <cstddef>
 #include <cstdint>
 
