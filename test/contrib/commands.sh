@@ -23,6 +23,8 @@ stand_in autoreconf ': >configure'
 stand_in make 'exit 0'
 stand_in ccache 'exit 0'
 : >build/Makefile
+printf '#!/bin/sh\necho "config.status $*" >>"%s"\n' "$log" >build/config.status
+chmod +x build/config.status
 PATH=$work/bin:$PATH BUILD_DIR=build
 export PATH BUILD_DIR
 calls() { grep -E "^($1) " "$log"; }
@@ -42,7 +44,7 @@ that 'installs only what was missing' test "$(calls apt-get | sed -n '$s/.* //p'
 : >"$log"
 expect 'run again' 0 contrib/run --seconds 1
 said 'says that all is there' out 'all Debian packages are installed'
-that 'installs and configures nothing' test -z "$(calls 'apt-get|sudo|autoreconf')"
+that 'installs and configures nothing' test -z "$(calls 'apt-get|sudo|autoreconf|config.status')"
 : >"$log"
 
 mkdir -p build/test/base
@@ -52,6 +54,7 @@ make_check() {  # RESULTS...: what the next make check leaves
 make_check PASS PASS SKIP
 expect 'check' 0 contrib/check
 that 'installs what checking needs too' test "$(calls apt-get | sed -n '$s/.* //p')" = libtest-dev
+that 'lets configure find it' test "$(calls 'apt-get|config.status' | tail -n 2 | sed 's/ .*//' | tr '\n' ' ')" = 'config.status config.status '
 that 'ends with the counts' test "$(tail -n 1 "$work/out")" = '2 passed, 0 failed, 1 skipped'
 make_check PASS FAIL ERROR
 expect 'check with failures' 1 contrib/check
