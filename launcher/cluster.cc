@@ -41,6 +41,16 @@ void Cluster::tell_all(const std::function<void(Node&)>& call) {
   if (local_) call(*local_);
 }
 
+// Each node once, with its own of `ranks`.
+void Cluster::tell_nodes_of(const std::vector<RankId>& ranks,
+                            const std::function<void(Node&, const std::vector<RankId>&)>& call) {
+  std::map<std::uint32_t, std::vector<RankId>> by_node;
+  for (const auto& rank : ranks)
+    if (const auto node = node_of(rank)) by_node[*node].push_back(rank);
+  for (const auto& entry : by_node)
+    tell(entry.first, [&](Node& node) { call(node, entry.second); });
+}
+
 void Cluster::start(const JobSpec& job) {
   auto& nodes = node_of_[job.number];
   for (const auto& rank : job.ranks) nodes.push_back(rank.node);
@@ -57,6 +67,12 @@ void Cluster::signal(int signal_number) {
   tell_all([&](Node& node) { node.signal(signal_number); });
 }
 
+void Cluster::signal_ranks(const std::vector<RankId>& ranks, int signal_number) {
+  tell_nodes_of(ranks, [&](Node& node, const std::vector<RankId>& its) {
+    node.signal_ranks(its, signal_number);
+  });
+}
+
 void Cluster::end(double grace_s) {
   ending_ = true;
   if (starting_) return abandon();
@@ -65,11 +81,8 @@ void Cluster::end(double grace_s) {
 }
 
 void Cluster::end_ranks(const std::vector<RankId>& ranks, double grace_s) {
-  std::map<std::uint32_t, std::vector<RankId>> by_node;
-  for (const auto& rank : ranks)
-    if (const auto node = node_of(rank)) by_node[*node].push_back(rank);
-  for (const auto& entry : by_node)
-    tell(entry.first, [&](Node& to) { to.end_ranks(entry.second, grace_s); });
+  tell_nodes_of(ranks,
+                [&](Node& node, const std::vector<RankId>& its) { node.end_ranks(its, grace_s); });
 }
 
 void Cluster::finish() {

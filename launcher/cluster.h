@@ -51,6 +51,7 @@ class Cluster final : public Node, private BranchOwner {
 
   void start(const JobSpec& job) override;
   void signal(int signal_number) override;
+  void signal_ranks(const std::vector<RankId>& ranks, int signal_number) override;
   void end(double grace_s) override;
   void end_ranks(const std::vector<RankId>& ranks, double grace_s) override;
   void finish() override;
@@ -110,6 +111,8 @@ class Cluster final : public Node, private BranchOwner {
   bool owns(std::uint32_t node, RankId rank) const;
   std::optional<std::uint32_t> node_of(RankId rank) const;
   void tell(std::uint32_t node, const std::function<void(Node&)>& call);
+  void tell_nodes_of(const std::vector<RankId>& ranks,
+                     const std::function<void(Node&, const std::vector<RankId>&)>& call);
   void tell_all(const std::function<void(Node&)>& call);
 
   Loop& loop_;

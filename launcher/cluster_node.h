@@ -29,6 +29,10 @@ class Cluster::FromNode final : public NodeEvents {
                const std::vector<RankId>& victims) override {
     if (owns(by)) head().aborted(by, status, message, victims);
   }
+  void control_wanted(RankId by, const pmix::Control& control,
+                      const std::vector<RankId>& targets) override {
+    if (owns(by)) head().control_wanted(by, control, targets);
+  }
   void spawn_wanted(RankId by, pmix::SpawnRequest request) override {
     if (!owns(by)) return;
     cluster_.asked_[++cluster_.n_asked_] = {node_, request.id};

@@ -23,7 +23,7 @@ namespace rlx::launcher {
 
 inline constexpr std::uint32_t kHeadNode = 0xfffffffe;
 inline constexpr std::uint32_t kAllNodes = 0xffffffff;
-inline constexpr std::uint32_t kProtocol = 1;  // counts changes of any message
+inline constexpr std::uint32_t kProtocol = 2;  // counts changes of any message
 
 enum class Kind : std::uint8_t {
   // Between neighbours.
@@ -36,6 +36,7 @@ enum class Kind : std::uint8_t {
   // Calls of Node.
   kStart,
   kSignal,
+  kSignalRanks,
   kEnd,
   kEndRanks,
   kFinish,
@@ -51,6 +52,7 @@ enum class Kind : std::uint8_t {
   kOutputEnded,
   kExited,
   kAborted,
+  kControlWanted,
   kSpawnWanted,
   kInputTaken,
   kReported,

@@ -202,7 +202,8 @@ void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
   Job& job = jobs_.at(id.job);
   if (std::exchange(job.ranks[id.rank].ended, true)) return;
   ++job.n_ended;
-  const std::string text = ending_ ? "" : outcome_.rank_exited(name_of(id), wait_status, state);
+  const bool expected = ending_ || job.ranks[id.rank].to_end;
+  const std::string text = expected ? "" : outcome_.rank_exited(name_of(id), wait_status, state);
   if (!text.empty() && line_.end.on_failure == OnFailure::kKill)
     return failed(text, line_.end.kill_grace_s);
   if (!text.empty()) error(text);
@@ -228,6 +229,28 @@ void Head::aborted(RankId by, int status, const std::string& message,
     return failed(text, line_.end.kill_grace_s);
   if (!text.empty()) error(text);
   node_->end_ranks(victims, line_.end.kill_grace_s);
+}
+
+void Head::control_wanted(RankId by, const pmix::Control& control,
+                          const std::vector<RankId>& targets) {
+  if (control.kind == pmix::Control::Kind::kSignal)
+    return node_->signal_ranks(targets, control.signal_number);
+  const bool kill = control.kind == pmix::Control::Kind::kKill;
+  std::vector<RankId> victims;
+  for (const auto& id : targets) {
+    const auto job = jobs_.find(id.job);
+    if (job == jobs_.end() || id.rank >= job->second.ranks.size()) continue;
+    Rank& rank = job->second.ranks[id.rank];
+    if (rank.ended) continue;
+    rank.to_end = true;
+    victims.push_back(id);
+  }
+  if (victims.empty()) return;
+  note(fmt::format("{} {} {}", text_of(name_of(by)), kill ? "kills" : "ends",
+                   victims.size() == 1 ? text_of(name_of(victims[0]))
+                                       : fmt::format("{} ranks", victims.size())));
+  if (kill) return node_->signal_ranks(victims, SIGKILL);
+  node_->end_ranks(victims, line_.end.term_grace_s);
 }
 
 void Head::input_taken(RankId rank, std::size_t n_bytes, bool closed) {

@@ -53,6 +53,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   struct Rank {
     pid_t pid = -1;
     bool started = false, ended = false;
+    bool to_end = false;  // another rank asked for its end, which is no failure then
   };
   struct Job {
     std::string name;
@@ -73,6 +74,8 @@ class Head final : public ClusterEvents, private OutputOwner {
   void exited(RankId rank, int wait_status, const pmix::RankState& state) override;
   void aborted(RankId by, int status, const std::string& message,
                const std::vector<RankId>& victims) override;
+  void control_wanted(RankId by, const pmix::Control& control,
+                      const std::vector<RankId>& targets) override;
   void spawn_wanted(RankId by, pmix::SpawnRequest request) override;
   void input_taken(RankId rank, std::size_t n_bytes, bool closed) override;
   void reported(const std::vector<std::string>& lines) override;

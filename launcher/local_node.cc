@@ -258,6 +258,12 @@ RankId LocalNode::id_of(const pmix::ProcId& proc) const {
   return {UINT32_MAX, proc.rank};
 }
 
+std::vector<RankId> LocalNode::ids_of(const std::vector<pmix::ProcId>& procs) const {
+  std::vector<RankId> ids;
+  for (const auto& proc : procs) ids.push_back(id_of(proc));
+  return ids;
+}
+
 bool LocalNode::text(OutputStream& stream, Text text) {
   const JobSpec& job = jobs_.at(stream.rank().job).spec;
   if (!job.output.directory.empty())
@@ -296,9 +302,12 @@ void LocalNode::input_taken(InputStream& stream, std::size_t n_bytes, bool close
 
 void LocalNode::aborted(const pmix::ProcId& by, int status, const std::string& message,
                         const std::vector<pmix::ProcId>& victims) {
-  std::vector<RankId> ranks;
-  for (const auto& victim : victims) ranks.push_back(id_of(victim));
-  head_.aborted(id_of(by), status, message, ranks);
+  head_.aborted(id_of(by), status, message, ids_of(victims));
+}
+
+void LocalNode::control(const pmix::ProcId& by, const pmix::Control& control,
+                        const std::vector<pmix::ProcId>& targets) {
+  head_.control_wanted(id_of(by), control, ids_of(targets));
 }
 
 void LocalNode::spawn(pmix::SpawnRequest request) {

@@ -54,6 +54,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
 
   void start(const JobSpec& job) override;
   void signal(int signal_number) override;
+  void signal_ranks(const std::vector<RankId>& ranks, int signal_number) override;
   void end(double grace_s) override;
   void end_ranks(const std::vector<RankId>& ranks, double grace_s) override;
   void finish() override;
@@ -89,6 +90,8 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void finalized(const pmix::ProcId&) override {}
   void aborted(const pmix::ProcId& by, int status, const std::string& message,
                const std::vector<pmix::ProcId>& victims) override;
+  void control(const pmix::ProcId& by, const pmix::Control& control,
+               const std::vector<pmix::ProcId>& targets) override;
   void spawn(pmix::SpawnRequest request) override;
   void logged(const pmix::ProcId& from, pmix::LogChannel channel, const std::string& text) override;
   // StreamOwner
@@ -110,6 +113,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void rank_exited(Job& job, std::uint32_t rank, int wait_status);
   Rank* find(RankId id);
   RankId id_of(const pmix::ProcId& proc) const;
+  std::vector<RankId> ids_of(const std::vector<pmix::ProcId>& procs) const;
   bool any_running() const;
 
   std::vector<pid_t> others() const;

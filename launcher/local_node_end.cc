@@ -99,6 +99,11 @@ void LocalNode::signal(int signal_number) {
       if (process.running) signal_rank(process.pid, signal_number);
 }
 
+void LocalNode::signal_ranks(const std::vector<RankId>& ranks, int signal_number) {
+  for (const auto& id : ranks)
+    if (const Rank* rank = find(id); rank && rank->running) signal_rank(rank->pid, signal_number);
+}
+
 void LocalNode::end(double grace_s) {
   signal(SIGTERM);
   kill_within(grace_s);

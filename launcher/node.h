@@ -92,6 +92,9 @@ class NodeEvents {
   // `victims` empty: the whole job.
   virtual void aborted(RankId by, int status, const std::string& message,
                        const std::vector<RankId>& victims) = 0;
+  // `by` asks for this to be done to `targets`.
+  virtual void control_wanted(RankId by, const pmix::Control& control,
+                              const std::vector<RankId>& targets) = 0;
   virtual void spawn_wanted(RankId by, pmix::SpawnRequest request) = 0;
   // The rank has read so much of its input; `closed`: it wants no more.
   virtual void input_taken(RankId rank, std::size_t n_bytes, bool closed) = 0;
@@ -107,6 +110,7 @@ class Node {
   virtual ~Node() = default;
   virtual void start(const JobSpec& job) = 0;
   virtual void signal(int signal_number) = 0;  // to all ranks
+  virtual void signal_ranks(const std::vector<RankId>& ranks, int signal_number) = 0;
   // SIGTERM, after the grace SIGKILL; at last to all that ranks have started.
   virtual void end(double grace_s) = 0;
   virtual void end_ranks(const std::vector<RankId>& ranks, double grace_s) = 0;

@@ -36,6 +36,7 @@ void fields(auto& a, Like<JobSpec> auto& s) {
 void fields(auto& a, Like<StartProblem> auto& s) { a(s.exit_code, s.text); }
 void fields(auto& a, Like<Text> auto& s) { a(s.bytes, s.whole); }
 void fields(auto& a, Like<pmix::RankState> auto& s) { a(s.connected, s.finalized); }
+void fields(auto& a, Like<pmix::Control> auto& s) { a(s.kind, s.signal_number); }
 void fields(auto& a, Like<pmix::SpawnApp> auto& s) {
   a(s.argv, s.environment, s.n_ranks, s.wdir, s.hosts);
 }
@@ -97,6 +98,8 @@ template <class T>
 constexpr std::uint8_t kLastOf = 0;
 template <>
 constexpr auto kLastOf<Stream> = static_cast<std::uint8_t>(Stream::kStderr);
+template <>
+constexpr auto kLastOf<pmix::Control::Kind> = static_cast<std::uint8_t>(pmix::Control::Kind::kKill);
 template <>
 constexpr auto kLastOf<Code> = static_cast<std::uint8_t>(Code::kInternal);
 
@@ -219,6 +222,9 @@ void NodeSender::send(Kind kind, const Arguments&... arguments) {
 }
 void NodeSender::start(const JobSpec& job) { send(Kind::kStart, job); }
 void NodeSender::signal(int signal_number) { send(Kind::kSignal, signal_number); }
+void NodeSender::signal_ranks(const std::vector<RankId>& ranks, int signal_number) {
+  send(Kind::kSignalRanks, ranks, signal_number);
+}
 void NodeSender::end(double grace_s) { send(Kind::kEnd, grace_s); }
 void NodeSender::end_ranks(const std::vector<RankId>& ranks, double grace_s) {
   send(Kind::kEndRanks, ranks, grace_s);
@@ -257,6 +263,10 @@ void EventSender::aborted(RankId by, int status, const std::string& message,
                           const std::vector<RankId>& victims) {
   send(Kind::kAborted, by, status, message, victims);
 }
+void EventSender::control_wanted(RankId by, const pmix::Control& control,
+                                 const std::vector<RankId>& targets) {
+  send(Kind::kControlWanted, by, control, targets);
+}
 void EventSender::spawn_wanted(RankId by, pmix::SpawnRequest request) {
   send(Kind::kSpawnWanted, by, request);
 }
@@ -275,6 +285,9 @@ Status deliver(const Frame& frame, Node& node) {
       break;
     case Kind::kSignal:
       done = to(&Node::signal);
+      break;
+    case Kind::kSignalRanks:
+      done = to(&Node::signal_ranks);
       break;
     case Kind::kEnd:
       done = to(&Node::end);
@@ -327,6 +340,9 @@ Status deliver(const Frame& frame, NodeEvents& head) {
       break;
     case Kind::kAborted:
       done = to(&NodeEvents::aborted);
+      break;
+    case Kind::kControlWanted:
+      done = to(&NodeEvents::control_wanted);
       break;
     case Kind::kSpawnWanted:
       done = to(&NodeEvents::spawn_wanted);

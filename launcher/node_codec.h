@@ -21,6 +21,7 @@ class NodeSender final : public Node {
   NodeSender(std::uint32_t to, Send send) : to_(to), send_(std::move(send)) {}
   void start(const JobSpec& job) override;
   void signal(int signal_number) override;
+  void signal_ranks(const std::vector<RankId>& ranks, int signal_number) override;
   void end(double grace_s) override;
   void end_ranks(const std::vector<RankId>& ranks, double grace_s) override;
   void finish() override;
@@ -49,6 +50,8 @@ class EventSender final : public NodeEvents {
   void exited(RankId rank, int wait_status, const pmix::RankState& state) override;
   void aborted(RankId by, int status, const std::string& message,
                const std::vector<RankId>& victims) override;
+  void control_wanted(RankId by, const pmix::Control& control,
+                      const std::vector<RankId>& targets) override;
   void spawn_wanted(RankId by, pmix::SpawnRequest request) override;
   void input_taken(RankId rank, std::size_t n_bytes, bool closed) override;
   void reported(const std::vector<std::string>& lines) override;

@@ -8,16 +8,6 @@
 #include "pmix_glue/server_impl.h"
 
 namespace rlx::pmix {
-namespace {
-
-bool covers(const std::vector<ProcId>& procs, const ProcId& rank) {
-  return std::any_of(procs.begin(), procs.end(), [&](const ProcId& p) {
-    return p.job == rank.job && (p.rank == kAllRanks || p.rank == rank.rank);
-  });
-}
-
-}  // namespace
-
 std::optional<std::string> Server::Impl::missing(const std::vector<ProcId>& procs) const {
   const std::lock_guard lock(mutex);
   for (const auto& proc : procs) {
@@ -25,7 +15,7 @@ std::optional<std::string> Server::Impl::missing(const std::vector<ProcId>& proc
     if (job == jobs.end()) continue;
     const auto& ranks = job->second.ranks;
     for (uint32_t r = 0; r < ranks.size(); ++r)
-      if ((proc.rank == kAllRanks || proc.rank == r) && (ranks[r].ending || ranks[r].lost))
+      if (covers(proc, {proc.job, r}) && (ranks[r].ending || ranks[r].lost))
         return fmt::format("rank {} is gone", r);
   }
   return std::nullopt;

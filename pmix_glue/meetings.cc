@@ -223,12 +223,6 @@ Status Meetings::done(Frame frame) {
   return {};
 }
 
-bool Meetings::covers(const Key& key, const ProcId& rank) {
-  return std::any_of(key.procs.begin(), key.procs.end(), [&](const ProcId& proc) {
-    return proc.job == rank.job && (proc.rank == kAllRanks || proc.rank == rank.rank);
-  });
-}
-
 // Ranks of the key that are in `ranks`; of a whole job, the first.
 std::vector<ProcId> Meetings::covered(const Key& key, const Ranks& ranks) {
   std::vector<ProcId> out;
@@ -257,13 +251,13 @@ void Meetings::rank_ended(const ProcId& rank) {
   ended_[rank.job].insert(rank.rank);
   std::vector<Key> keys;
   for (const auto& [key, series] : series_)
-    if (!series.open.empty() && covers(key, rank)) keys.push_back(key);
+    if (!series.open.empty() && covers(key.procs, rank)) keys.push_back(key);
   for (const auto& key : keys) look_for_awaited(key);
 }
 
 void Meetings::rank_failed(const ProcId& rank) {
   failed_[rank.job].insert(rank.rank);
-  forget([&](const Key& key) { return covers(key, rank); }, gone(rank), false);
+  forget([&](const Key& key) { return covers(key.procs, rank); }, gone(rank), false);
 }
 
 void Meetings::job_over(const std::string& job) {

@@ -93,7 +93,6 @@ class Meetings {
   void finish(const Key& key, uint64_t number, const Status& status);
   void look_for_awaited(const Key& key);
   void forget(const std::function<bool(const Key&)>& which, const Error& why, bool for_good);
-  static bool covers(const Key& key, const ProcId& rank);
   static std::vector<ProcId> covered(const Key& key, const Ranks& ranks);
 
   TreePlace place_;

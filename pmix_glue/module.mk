@@ -8,7 +8,7 @@ libpmix_client_la_SOURCES = \
 libpmix_server_la_SOURCES = \
   pmix_glue/job.h pmix_glue/server.h pmix_glue/server_impl.h pmix_glue/server.cc pmix_glue/jobs.cc \
   pmix_glue/environment.cc pmix_glue/upcalls.cc pmix_glue/fence.cc pmix_glue/names.cc \
-  pmix_glue/query.cc pmix_glue/store.h pmix_glue/store.cc pmix_glue/exchange.h \
+  pmix_glue/control.cc pmix_glue/query.cc pmix_glue/store.h pmix_glue/store.cc pmix_glue/exchange.h \
   pmix_glue/exchange.cc pmix_glue/carrier.h pmix_glue/carrier.cc pmix_glue/node_set.h pmix_glue/node_set.cc \
   pmix_glue/frame.h pmix_glue/frame.cc pmix_glue/meetings.h pmix_glue/meetings.cc \
   pmix_glue/tree_exchange.h pmix_glue/tree_exchange.cc pmix_glue/tree_root.h \

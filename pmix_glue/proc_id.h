@@ -2,9 +2,11 @@
 // How a process is named across jobs.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace rlx::pmix {
 
@@ -16,5 +18,14 @@ struct ProcId {
   uint32_t rank = kAllRanks;
   friend auto operator<=>(const ProcId&, const ProcId&) = default;
 };
+
+// Whether `rank` is one of those that `set` stands for.
+inline bool covers(const ProcId& set, const ProcId& rank) {
+  return set.job == rank.job && (set.rank == kAllRanks || set.rank == rank.rank);
+}
+inline bool covers(const std::vector<ProcId>& sets, const ProcId& rank) {
+  return std::any_of(sets.begin(), sets.end(),
+                     [&](const ProcId& set) { return covers(set, rank); });
+}
 
 }  // namespace rlx::pmix

@@ -76,6 +76,16 @@ struct SpawnRequest {
   std::vector<SpawnApp> apps;
 };
 
+// What a rank wants done to others.
+struct Control {
+  enum class Kind : uint8_t {
+    kSignal,     // send them `signal_number`
+    kTerminate,  // ask them to end, then make them
+    kKill,       // make them end
+  } kind = Kind::kSignal;
+  int signal_number = 0;
+};
+
 // What the launcher does when ranks ask for something. Called from Server::dispatch only.
 class Host {
  public:
@@ -85,6 +95,9 @@ class Host {
   // `victims` empty: the whole job of `by`.
   virtual void aborted(const ProcId& by, int status, const std::string& message,
                        const std::vector<ProcId>& victims) = 0;
+  // `targets` are one or more ranks of jobs that are registered; some may have ended.
+  virtual void control(const ProcId& by, const Control& control,
+                       const std::vector<ProcId>& targets) = 0;
   // Answer each request exactly once with Server::spawned, from here or later.
   virtual void spawn(SpawnRequest request) = 0;
   virtual void logged(const ProcId& from, LogChannel channel, const std::string& text) = 0;

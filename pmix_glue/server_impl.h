@@ -114,10 +114,11 @@ struct Server::Impl final : Exchange::Home {
 };
 
 // libpmix's server functions carry no context, and there is one Server a process: upcalls.cc,
-// names.cc and query.cc reach it through this.
+// control.cc, names.cc and query.cc reach it through this.
 extern Server::Impl* upcall_target;
 Status watch_connections();  // marks RankRecord::lost
 pmix_server_module_t upcall_module();
+void add_control_upcalls(pmix_server_module_t& module);
 void add_event_upcalls(pmix_server_module_t& module);
 void add_name_upcalls(pmix_server_module_t& module);
 void add_query_upcalls(pmix_server_module_t& module);

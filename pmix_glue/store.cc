@@ -68,15 +68,12 @@ void Store::unpublish(const ProcId& owner, const std::vector<std::string>& keys)
 }
 
 void Store::gone(const ProcId& who) {
-  const auto is = [&who](const ProcId& id) {
-    return id.job == who.job && (who.rank == kAllRanks || id.rank == who.rank);
-  };
   published_.remove_if([&](const Publication& item) {
-    return is(item.owner) &&
+    return covers(who, item.owner) &&
            (item.lifetime == Publication::Lifetime::kRank ||
             (item.lifetime == Publication::Lifetime::kJob && who.rank == kAllRanks));
   });
-  waiting_.remove_if([&](const Waiting& w) { return is(w.request.by); });
+  waiting_.remove_if([&](const Waiting& w) { return covers(who, w.request.by); });
 }
 
 }  // namespace rlx::pmix

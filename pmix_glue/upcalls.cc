@@ -117,13 +117,6 @@ pmix_status_t on_modex(const pmix_proc_t* proc, const pmix_info_t infos[], size_
   return PMIX_SUCCESS;
 }
 
-// Nothing to control; but without this function libpmix refuses the files and directories that
-// ranks ask it to remove when they die, which it does itself (Open MPI's segments in /dev/shm).
-pmix_status_t on_job_control(const pmix_proc_t*, const pmix_proc_t[], size_t, const pmix_info_t[],
-                             size_t, pmix_info_cbfunc_t, void*) {
-  return PMIX_ERR_NOT_SUPPORTED;
-}
-
 std::vector<std::string> strings(char* const* array) {
   std::vector<std::string> out;
   for (; array != nullptr && *array != nullptr; ++array) out.emplace_back(*array);
@@ -208,9 +201,9 @@ pmix_server_module_t upcall_module() {
   module.connect = on_connect<Meeting::kConnect>;
   module.disconnect = on_connect<Meeting::kDisconnect>;
   module.log = on_log;
-  module.job_control = on_job_control;
   // `group` stays null: libpmix 4.2.2 leaves its callers waiting for ever when a host refuses one,
   // and answers "not supported" by itself when there is none.
+  add_control_upcalls(module);
   add_event_upcalls(module);
   add_name_upcalls(module);
   add_query_upcalls(module);

@@ -33,6 +33,7 @@ JobSpec some_job() {
 void make_calls(Node& node) {
   node.start(some_job());
   node.signal(SIGUSR1);
+  node.signal_ranks({{0, 1}}, SIGUSR2);
   node.end(0.25);
   node.end_ranks({{0, 1}, {2, 3}}, 1.5);
   node.finish();
@@ -50,6 +51,7 @@ void make_calls(NodeEvents& head) {
   head.output_ended({0, 1}, Stream::kStderr);
   head.exited({0, 1}, 256, {true, false});
   head.aborted({0, 1}, 7, "message", {{0, 0}});
+  head.control_wanted({0, 1}, {pmix::Control::Kind::kKill, 0}, {{0, 0}, {1, 2}});
   head.spawn_wanted({0, 1}, {5, {"job", 1}, {{{"x"}, {"E=1"}, 2, "/", "h"}}});
   head.input_taken({0, 1}, 100, true);
   head.reported({"one", ""});
@@ -94,8 +96,8 @@ void expect_same_calls(std::size_t n_calls) {
 }  // namespace
 
 Test(frames, carry_every_call_unchanged) {
-  expect_same_calls<NodeSender, Node>(11);
-  expect_same_calls<EventSender, NodeEvents>(10);
+  expect_same_calls<NodeSender, Node>(12);
+  expect_same_calls<EventSender, NodeEvents>(11);
 }
 
 Test(frames, with_inconsistent_jobs_are_refused) {

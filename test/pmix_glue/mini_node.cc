@@ -104,6 +104,7 @@ class MiniNode final : public pmix::Host, public pmix::Carrier {
     head_.send(
         {{"aborted", to_json(by)}, {"status", status}, {"text", message}, {"victims", list}});
   }
+  void control(const ProcId&, const pmix::Control&, const std::vector<ProcId>&) override {}
   void spawn(pmix::SpawnRequest request) override {
     json apps = json::array();
     for (const auto& app : request.apps)

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -87,6 +88,23 @@ void meet_with_much(Bootstrap& b) {
   while (true) ::pause();
 }
 
+// The rank that dies is in the fence, rank 0 too; the others come when they know of it.
+[[noreturn]] void die_in_fence(Bootstrap& b, bool dies, const std::string& how) {
+  static std::atomic<bool> heard{false};
+  if (dies) {
+    ::signal(
+        SIGALRM,
+        how == "kill" ? [](int) { ::kill(::getpid(), SIGKILL); } : [](int) { ::_exit(3); });
+    ::alarm(1);
+  } else if (b.facts().rank != 0) {
+    b.watch([](int, const std::string&) { heard = true; });
+    while (!heard) ::usleep(1000);
+  }
+  const Status fenced = b.fence(Deadline::after_ms(kLongMs));
+  check(!fenced, "an error of the fence");
+  say_and_wait(fenced.error());
+}
+
 // Rank 1 ends as `how` says in `phase`; the others print what they learn.
 void death(const std::string& phase, const std::string& how) {
   const bool dies = std::string(std::getenv("PMIX_RANK")) == "1";
@@ -95,23 +113,9 @@ void death(const std::string& phase, const std::string& how) {
   check(b.has_value(), "init");
   if (dies && phase == "before_fence") die(how);
   check((*b)->put(blob_of((*b)->facts().rank)), "put");
-  if (phase != "in_fence" || !dies) {
-    const Status fenced = (*b)->fence(Deadline::after_ms(kLongMs));
-    if (!fenced) {
-      say_and_wait(fenced.error());
-    }
-  } else {
-    // Enter the fence, then die inside.
-    ::alarm(1);
-    ::signal(
-        SIGALRM,
-        how == "kill" ? [](int) { ::kill(::getpid(), SIGKILL); } : [](int) { ::_exit(3); });
-    pmix_proc_t all;
-    PMIX_LOAD_PROCID(&all, std::getenv("PMIX_NAMESPACE"), PMIX_RANK_WILDCARD);
-    PMIx_Fence(&all, 1, nullptr, 0);
-    PMIx_Fence(&all, 1, nullptr, 0);
-    ::pause();
-  }
+  if (phase == "in_fence") die_in_fence(**b, dies, how);
+  if (const Status fenced = (*b)->fence(Deadline::after_ms(kLongMs)); !fenced)
+    say_and_wait(fenced.error());
   if (dies && phase == "after_fence") die(how);
   const Status done = (*b)->finalize(Deadline::after_ms(kLongMs));
   if (!done) say_and_wait(done.error());
@@ -343,6 +347,64 @@ void widowed(Bootstrap& b) {
   ::pause();
 }
 
+char state_of(pid_t pid) {
+  std::string stat;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), stat);
+  const auto end = stat.rfind(") ");
+  return end == std::string::npos ? '-' : stat[end + 2];
+}
+
+// Rank 0 stops the last rank, lets it go on, sends it a signal and ends it: `how`.
+void control(Bootstrap& b, const char* how) {
+  const int last = b.facts().size - 1;
+  static std::atomic<int> n_signals{0};
+  ::signal(SIGUSR1, [](int) { ++n_signals; });
+  check(b.put(std::to_string(::getpid())), "put");
+  check(b.fence(Deadline::after_ms(kLongMs)), "fence");
+  if (b.facts().rank == last) {
+    while (n_signals == 0) ::usleep(1000);
+    InfoList done;
+    done.text("signalled", "yes");
+    check_pmix(PMIx_Publish(done.data(), done.size()), PMIX_SUCCESS, "publish");
+    while (true) ::pause();
+  }
+  const pid_t pid = std::stoi(*b.get(last));
+  const auto until = [pid](const std::string& states, const char* what) {
+    const Deadline deadline = Deadline::after_ms(kLongMs);
+    while (states.find(state_of(pid)) == std::string::npos) {
+      check(!deadline.passed(), what);
+      ::usleep(1000);
+    }
+  };
+  const auto ask = [&](int rank, const char* what, int value) {
+    InfoList directive;
+    directive.integer(what, value);
+    const pmix_proc_t whom = proc_of(b, static_cast<pmix_rank_t>(rank));
+    return PMIx_Job_control(&whom, 1, directive.data(), directive.size(), nullptr, nullptr);
+  };
+  if (b.facts().rank == 0) {
+    check_pmix(ask(99, PMIX_JOB_CTRL_KILL, 1), PMIX_ERR_NOT_FOUND, "no such rank");
+    check_pmix(ask(last, PMIX_JOB_CTRL_SIGNAL, 0), PMIX_ERR_BAD_PARAM, "no signal");
+    check_pmix(ask(last, PMIX_JOB_CTRL_CHECKPOINT, 1), PMIX_ERR_NOT_SUPPORTED, "a checkpoint");
+    check_pmix(ask(last, PMIX_JOB_CTRL_PAUSE, 1), PMIX_SUCCESS, "pause");
+    until("T", "stopped");
+    check_pmix(ask(last, PMIX_JOB_CTRL_RESUME, 1), PMIX_SUCCESS, "resume");
+    until("SR", "going on");
+    check_pmix(ask(last, PMIX_JOB_CTRL_SIGNAL, SIGUSR1), PMIX_SUCCESS, "signal");
+    pmix_pdata_t data;
+    PMIX_PDATA_CONSTRUCT(&data);
+    PMIX_LOAD_KEY(data.key, "signalled");
+    InfoList waiting;
+    waiting.flag(PMIX_WAIT, true);
+    check_pmix(PMIx_Lookup(&data, 1, waiting.data(), waiting.size()), PMIX_SUCCESS, "signalled");
+    const bool kill = std::string(how) == "kill";
+    check_pmix(ask(last, kill ? PMIX_JOB_CTRL_KILL : PMIX_JOB_CTRL_TERMINATE, 1), PMIX_SUCCESS,
+               "end");
+  }
+  until("-", "ended");
+  check_pmix(PMIx_Finalize(nullptr, 0), PMIX_SUCCESS, "finalize, without the one that is gone");
+}
+
 void group(Bootstrap& b) {
   pmix_proc_t all;
   PMIX_LOAD_PROCID(&all, b.facts().job_id.c_str(), PMIX_RANK_WILDCARD);
@@ -409,6 +471,7 @@ int main(int argc, char** argv) {
   if (mode == "timed") timed(b);
   if (mode == "abort_one") abort_one(b);
   if (mode == "survive") survive(b);
+  if (mode == "control") control(b, argv[2]);
   if (mode == "spawn") spawn_and_connect(b, argv[0]);
   if (mode == "abort") {
     meet(b);

@@ -75,6 +75,8 @@ Test(nodes, hear_of_a_rank_that_dies_in_any_phase, .timeout = 120) {
       {"before_init", "exit3", "exited with status 3"},
       {"before_fence", "kill", "killed by signal 9"},
       {"before_fence", "exit0", "exited without finalizing"},
+      {"in_fence", "kill", "killed by signal 9"},
+      {"in_fence", "exit3", "exited with status 3"},
       {"after_fence", "exit3", "exited with status 3"},
   };
   for (const auto& row : table) {
