@@ -131,8 +131,7 @@ Status check_map_options(const MapOptions& options) {
   } rules[] = {
       {options.span && options.by != MapBy::kObject,
        "span takes the objects of all hosts in turn: it needs --map-by package, numa, l3, core, "
-       "hwt "
-       "or gpu"},
+       "hwt or gpu"},
       {options.rank_by == RankBy::kFill && !by_object,
        "--rank-by fill numbers object by object: it needs --map-by an object (package, numa, ...)"},
       {options.rank_by != RankBy::kAsMapped && by_hand,

@@ -3,8 +3,7 @@
 // works, or is accepted with one warning that lists it, or says in one line what to use.
 #include <fmt/format.h>
 
-#include "launcher/option_table.h"
-#include "launcher/option_values.h"
+#include "launcher/option_apply.h"
 
 namespace rlx::launcher {
 namespace {
@@ -31,9 +30,9 @@ Status read_output_part(std::string_view part, OutputOptions& output) {
   } else {
     return fail(
         Code::kInvalid,
-        fmt::format("'{}' is not tag, tag-detailed, tag-fullname, timestamp, merge, dir=DIR "
-                    "or nocopy",
-                    part));
+        fmt::format(
+            "'{}' is not tag, tag-detailed, tag-fullname, timestamp, merge, dir=DIR or nocopy",
+            part));
   }
   return {};
 }
@@ -50,12 +49,42 @@ Status exclude(CommandLine&, AppLine& app, Words w) {
   return {};
 }
 
+Status add_pair(CommandLine&, AppLine& app, Words w) {
+  app.environment.push_back({EnvironmentEdit::Kind::kSet, w[0], w[1]});
+  return {};
+}
+
 Status nothing(CommandLine&, AppLine&, Words) { return {}; }
 
 // Without an `apply`, the sentence is what to do instead.
 constexpr Apply kRefused = nullptr;
 
 constexpr Option kForeign[] = {
+    {"--display-map", "-display-map", "", Group::kForeign, false, "",
+     set<true, &CommandLine::show_map>},
+    {"--display-allocation", "-display-allocation", "", Group::kForeign, false, "",
+     set<true, &CommandLine::show_allocation>},
+    {"--output-filename", "-output-filename -outdir", "DIR", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       line.output.directory = w[0];
+       line.output.tee = true;
+       return {};
+     }},
+    {"--bind-to-core", "-bind-to-core", "", Group::kForeign, false, "",
+     set<BindTo::kCore, &CommandLine::map, &MapOptions::bind>},
+    {"--bind-to-none", "-bind-to-none", "", Group::kForeign, false, "",
+     set<BindTo::kNone, &CommandLine::map, &MapOptions::bind>},
+    {"-genv", "--genv -env", "NAME VALUE", Group::kForeign, true, "", add_pair},
+    {"--allow-run-as-root", "-allow-run-as-root", "", Group::kForeign, false, "", nothing},
+    {"--nooversubscribe", "-nooversubscribe -genvall -envall --report-state-on-timeout", "",
+     Group::kForeign, true, "", nothing},
+    {"--mca", "-mca --omca --prtemca --pmixmca --gmca -gmca", "KEY VALUE", Group::kForeign, true,
+     "ignored", nothing},
+    {"-iface", "-ifhn -genvlist -envlist --tune -am --personality", "VALUE", Group::kForeign, true,
+     "ignored", nothing},
+    {"--use-hwthread-cpus",
+     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm -genvnone -envnone",
+     "", Group::kForeign, true, "ignored", nothing},
     {"--bynode", "-bynode -rr --round-robin -cyclic", "", Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words) { return map_by(line, "node"); }},
     {"--byslot", "-byslot", "", Group::kForeign, false, "",
@@ -69,10 +98,7 @@ constexpr Option kForeign[] = {
     {"--cpus-per-proc", "-cpus-per-proc --cpus-per-rank -cpus-per-rank", "N", Group::kForeign,
      false, "", [](CommandLine& line, AppLine&, Words w) { return map_by(line, ":pe=" + w[0]); }},
     {"--bind-to-socket", "-bind-to-socket", "", Group::kForeign, false, "",
-     [](CommandLine& line, AppLine&, Words) -> Status {
-       line.map.bind = BindTo::kPackage;
-       return {};
-     }},
+     set<BindTo::kPackage, &CommandLine::map, &MapOptions::bind>},
     {"--display-devel-map", "-display-devel-map -print-rank-map --print-rank-map", "",
      Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words) -> Status {
@@ -80,22 +106,13 @@ constexpr Option kForeign[] = {
        return {};
      }},
     {"--display-topo", "-display-topo", "", Group::kForeign, false, "",
-     [](CommandLine& line, AppLine&, Words) -> Status {
-       line.show_topology = true;
-       return {};
-     }},
+     set<true, &CommandLine::show_topology>},
     {"--continuous", "-continuous --no-kill -disable-auto-cleanup --enable-recovery", "",
      Group::kForeign, false, "",
-     [](CommandLine& line, AppLine&, Words) -> Status {
-       line.end.on_failure = OnFailure::kNotify;
-       return {};
-     }},
+     set<OnFailure::kNotify, &CommandLine::end, &EndOptions::on_failure>},
     // Our own word to ourselves when a job is started again.
     {"--restarted", "", "N", Group::kForeign, false, "",
-     [](CommandLine& line, AppLine&, Words w) -> Status {
-       RLX_TRY_ASSIGN(line.restarted, read_count(w[0], 1));
-       return {};
-     }},
+     read<at_least_one, &CommandLine::restarted>},
     {"--output", "", "PARTS", Group::kForeign, false, "", read_output},
     {"-genvexcl", "-envexcl", "LIST", Group::kForeign, true, "", exclude},
 
@@ -104,12 +121,12 @@ constexpr Option kForeign[] = {
 
     // Ours differs, and the job runs nevertheless.
     {"-membind",
-     "--membind --mem-bind -umask -localhost -demux --report-pid --report-uri "
-     "-report-pid -report-uri --server-wait-time",
+     "--membind --mem-bind -umask -localhost -demux --report-pid --report-uri -report-pid "
+     "-report-uri --server-wait-time",
      "VALUE", Group::kForeign, false, "ignored", nothing},
     {"--loadbalance",
-     "-loadbalance --xml -xml --quiet-abort -print-all-exitcodes -order-nodes "
-     "-skip-launch-node -noconf",
+     "-loadbalance --xml -xml --quiet-abort -print-all-exitcodes -order-nodes -skip-launch-node "
+     "-noconf",
      "", Group::kForeign, false, "ignored", nothing},
 
     {"--debug", "-debug -gdb --gdb -tv --tv -ddt --debugger --stop-on-exec --stop-in-init", "",
@@ -142,8 +159,8 @@ constexpr Option kForeign[] = {
     {"-grr", "-rankmap --rankmap", "WHAT", Group::kForeign, false,
      "use --map-by node, or --map-by ppr:N:node", kRefused},
     {"--master_port",
-     "--master-port --master_addr --master-addr --rdzv_endpoint --rdzv-endpoint "
-     "--rdzv_backend --rdzv-backend --rdzv_id --rdzv-id --node_rank --node-rank",
+     "--master-port --master_addr --master-addr --rdzv_endpoint --rdzv-endpoint --rdzv_backend "
+     "--rdzv-backend --rdzv_id --rdzv-id --node_rank --node-rank",
      "VALUE", Group::kForeign, false,
      "not needed: every rank is given MASTER_ADDR and MASTER_PORT of rank 0's host", kRefused},
     {"--nnodes", "", "N", Group::kForeign, false, "name the hosts: --host a,b or --hostfile FILE",

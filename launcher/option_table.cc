@@ -5,36 +5,11 @@
 
 #include <algorithm>
 
-#include "launcher/option_values.h"
+#include "launcher/option_apply.h"
 #include "launcher/rank_file.h"
 
 namespace rlx::launcher {
 namespace {
-
-// `path` leads to a member of the command line: &CommandLine::map, &MapOptions::oversubscribe.
-template <auto value, auto... path>
-Status set(CommandLine& line, AppLine&, Words) {
-  (line.*....*path) = value;
-  return {};
-}
-template <auto reader, auto... path>
-Status read(CommandLine& line, AppLine&, Words w) {
-  RLX_TRY_ASSIGN((line.*....*path), reader(w[0]));
-  return {};
-}
-template <auto reader, auto member>
-Status read_app(CommandLine&, AppLine& app, Words w) {
-  RLX_TRY_ASSIGN(app.*member, reader(w[0]));
-  return {};
-}
-
-Status ignore(CommandLine&, AppLine&, Words) {
-  return {};
-}  // the parser lists kForeign rows itself
-
-Result<std::string> text(const std::string& word) { return word; }
-Result<int> not_negative(const std::string& word) { return read_count(word, 0); }
-Result<int> at_least_one(const std::string& word) { return read_count(word, 1); }
 
 Result<double> positive_seconds(const std::string& word) {
   auto seconds = read_seconds(word);
@@ -56,11 +31,6 @@ Status add_hosts(CommandLine&, AppLine& app, Words w) {
 Status add_edit(CommandLine&, AppLine& app, Words w) {
   RLX_TRY_ASSIGN(auto edit, read_environment_edit(w[0]));
   app.environment.push_back(std::move(edit));
-  return {};
-}
-
-Status add_pair(CommandLine&, AppLine& app, Words w) {
-  app.environment.push_back({EnvironmentEdit::Kind::kSet, w[0], w[1]});
   return {};
 }
 
@@ -90,13 +60,10 @@ constexpr Option kOptions[] = {
     {"--rm", "-rmk", "WHO", Group::kRun, false,
      "take the hosts of this resource manager only: slurm, pbs, lsf, sge, flux, or none; without "
      "it, of the first whose job this is",
-     [](CommandLine& line, AppLine&, Words w) -> Status {
-       RLX_TRY_ASSIGN(line.manager, read_manager(w[0]));
-       return {};
-     }},
+     read<read_manager, &CommandLine::manager>},
     {"--nproc-per-node", "-ppn --ppn -perhost -npernode --npernode --nproc_per_node", "N",
      Group::kRun, false, "ranks on each host: a number, core (one for each) or gpu",
-     [](CommandLine& line, AppLine&, Words w) -> Status { return read_per_node(w[0], line.map); }},
+     read_into<read_per_node, &CommandLine::map>},
     {"--launcher", "-launcher --bootstrap -bootstrap", "HOW", Group::kRun, false,
      "start daemons on other hosts by ssh, slurm (srun), manual (you type what it prints) or a "
      "command",
@@ -127,10 +94,10 @@ constexpr Option kOptions[] = {
      "package, numa, l3, core, hwt or gpu (in turn on each of a host; with :span on those of all "
      "hosts), ppr:N:OBJECT, seq (as the hosts are listed) or rankfile; :pe=N gives each rank N "
      "cores",
-     [](CommandLine& line, AppLine&, Words w) -> Status { return read_map_by(w[0], line.map); }},
+     read_into<read_map_by, &CommandLine::map>},
     {"--rankfile", "-rankfile -rf --rf", "FILE", Group::kPlace, false,
      "place ranks as lines 'rank 0=host slot=0-3' say: cores of the host, or PACKAGE:CORES",
-     [](CommandLine& line, AppLine&, Words w) -> Status { return read_rank_file(w[0], line.map); }},
+     read_into<read_rank_file, &CommandLine::map>},
     {"--rank-by", "-rank-by", "HOW", Group::kPlace, false,
      "number ranks host by host (slot), host after host in turn (node) or object by object (fill)",
      read<read_rank_by, &CommandLine::map, &MapOptions::rank_by>},
@@ -155,10 +122,7 @@ constexpr Option kOptions[] = {
     {"--pmi1", "", "", Group::kEnvironment, true,
      "offer MPICH's PMI-1 instead of PMIx; for scripts, as programs linked with MPICH are "
      "recognised",
-     [](CommandLine&, AppLine& app, Words) -> Status {
-       app.pmi1 = true;
-       return {};
-     }},
+     set_app<true, &AppLine::pmi1>},
 
     {"--tag-output", "-tag-output -l --label-io -prepend-rank --prepend-rank", "[=rank|host|full]",
      Group::kOutput, false, "begin each line with its rank; standard error is marked with !",
@@ -188,16 +152,14 @@ constexpr Option kOptions[] = {
      read<read_seconds, &CommandLine::end, &EndOptions::term_grace_s>},
     {"--on-failure", "", "WHAT", Group::kEnd, false,
      "when a rank fails: kill the others (default); notify those that listen (by PMIx) and let "
-     "them "
-     "run on; continue: the same even when a host is lost",
+     "them run on; continue: the same even when a host is lost",
      read<read_on_failure, &CommandLine::end, &EndOptions::on_failure>},
     {"--stacks", "--get-stack-traces -get-stack-traces", "", Group::kEnd, false,
      "when --timeout ends the job, print each rank's stack too (by gdb or eu-stack, on its host)",
      set<true, &CommandLine::end, &EndOptions::stacks>},
     {"--max-restarts", "", "N", Group::kEnd, false,
      "start the whole job again, up to N times, when a rank fails or a host is lost; ranks find "
-     "the "
-     "number of the attempt in RLX_RESTART_COUNT",
+     "the number of the attempt in RLX_RESTART_COUNT",
      read<not_negative, &CommandLine::end, &EndOptions::max_restarts>},
 
     {"-q, --quiet", "-quiet", "", Group::kShow, false, "no notes, only errors",
@@ -205,14 +167,14 @@ constexpr Option kOptions[] = {
     {"-v, --verbose", "-verbose", "", Group::kShow, false, "say what is done",
      set<2, &CommandLine::verbosity>},
     {"--display", "", "WHAT", Group::kShow, false, "print map, bind, alloc or topo (by comma)",
-     [](CommandLine& line, AppLine&, Words w) -> Status { return read_display(w[0], line); }},
+     read_into<read_display>},
     {"--dry-run", "--do-not-launch --donotlaunch -do-not-launch", "", Group::kShow, false,
      "print what would be started, start nothing", set<true, &CommandLine::dry_run>},
     {"--json", "", "", Group::kShow, false, "print it as JSON, for programs",
      set<true, &CommandLine::json>},
     {"--topo-file", "", "FILE", Group::kShow, false,
      "with --dry-run: map onto the machine in this file of lstopo; HOST=FILE for one host",
-     [](CommandLine& line, AppLine&, Words w) -> Status { return read_topology_file(w[0], line); }},
+     read_into<read_topology_file>},
     {"--show-progress", "-show-progress", "", Group::kShow, false,
      "say how many hosts answer and how many ranks have been started",
      set<true, &CommandLine::show_progress>},
@@ -227,33 +189,6 @@ constexpr Option kOptions[] = {
      set<Action::kHelp, &CommandLine::action>},
     {"-V, --version", "-version", "", Group::kShow, false, "print the version",
      set<Action::kVersion, &CommandLine::action>},
-
-    // Options of other launchers that people type out of habit.
-    {"--display-map", "-display-map", "", Group::kForeign, false, "",
-     set<true, &CommandLine::show_map>},
-    {"--display-allocation", "-display-allocation", "", Group::kForeign, false, "",
-     set<true, &CommandLine::show_allocation>},
-    {"--output-filename", "-output-filename -outdir", "DIR", Group::kForeign, false, "",
-     [](CommandLine& line, AppLine&, Words w) -> Status {
-       line.output.directory = w[0];
-       line.output.tee = true;
-       return {};
-     }},
-    {"--bind-to-core", "-bind-to-core", "", Group::kForeign, false, "",
-     set<BindTo::kCore, &CommandLine::map, &MapOptions::bind>},
-    {"--bind-to-none", "-bind-to-none", "", Group::kForeign, false, "",
-     set<BindTo::kNone, &CommandLine::map, &MapOptions::bind>},
-    {"-genv", "--genv -env", "NAME VALUE", Group::kForeign, true, "", add_pair},
-    {"--allow-run-as-root", "-allow-run-as-root", "", Group::kForeign, false, "", ignore},
-    {"--nooversubscribe", "-nooversubscribe -genvall -envall --report-state-on-timeout", "",
-     Group::kForeign, true, "", ignore},
-    {"--mca", "-mca --omca --prtemca --pmixmca --gmca -gmca", "KEY VALUE", Group::kForeign, true,
-     "ignored", ignore},
-    {"-iface", "-ifhn -genvlist -envlist --tune -am --personality", "VALUE", Group::kForeign, true,
-     "ignored", ignore},
-    {"--use-hwthread-cpus",
-     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm -genvnone -envnone",
-     "", Group::kForeign, true, "ignored", ignore},
 };
 
 void add_words(std::string_view text, std::vector<std::string>& out) {

@@ -116,8 +116,7 @@ void judge(const Options& o, const Job& job, Report& report) {
                                 Experience());
   report.payback = fmt::format(
       "{}\n            (model: {:.3g} ms saved a step, {:.3g} s to move; {:g} us a token-expert "
-      "pair, "
-      "{:g} GB/s, counts of {} steps)",
+      "pair, {:g} GB/s, counts of {} steps)",
       payback.reason, payback.saved_per_step * 1e3, payback.cost, o.token_us, o.gbps, o.steps);
 }
 

@@ -121,8 +121,7 @@ int main(int argc, char** argv) {
                  "Usage: rlxrun -np N rlx-perf [options]\nMeasures this library; see also "
                  "contrib/bench/compare.\n\n%s"
                  "  --help, --version\n\nExit: 0 measured and right, 1 a result was wrong or a "
-                 "call failed, "
-                 "2 usage.\n",
+                 "call failed, 2 usage.\n",
                  perf::kHelp) < 0;
   }
   perf::Options options;
