@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/words.h"
 
 namespace rlx {
 namespace {
@@ -20,16 +21,6 @@ std::string variable_of(std::string_view name) {
   std::string variable = "RLX_";
   for (const char c : name) variable += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return variable;
-}
-
-std::vector<std::string> split_words(std::string_view words) {
-  std::vector<std::string> out;
-  while (true) {
-    const auto comma = words.find(',');
-    out.emplace_back(words.substr(0, comma));
-    if (comma == std::string_view::npos) return out;
-    words.remove_prefix(comma + 1);
-  }
 }
 
 std::optional<std::int64_t> parse_int(std::string_view text) {
@@ -66,7 +57,7 @@ tl::unexpected<Error> wrong(const std::string& variable, const std::string& valu
 
 Row enum_row(std::string_view name, int def, std::string_view words, std::string_view sentence,
              int Knobs::*member) {
-  const auto list = split_words(words);
+  const auto list = split(words, ',');
   const std::string variable = variable_of(name);
   return {variable,
           std::string(words),

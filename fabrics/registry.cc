@@ -8,6 +8,7 @@
 
 #include "base/knobs.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "fabrics/self.h"
 #include "fabrics/shm.h"
 #include "fabrics/tcp.h"
@@ -27,16 +28,6 @@ constexpr WireEntry kTable[] = {
     {"tcp", make<TcpWire>},
 };
 
-std::vector<std::string> split(std::string_view list) {
-  std::vector<std::string> words;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (comma != 0) words.emplace_back(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return words;
-}
-
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const WireEntry& entry : kTable) names.emplace_back(entry.name);
@@ -49,9 +40,9 @@ std::span<const WireEntry> wire_table() { return kTable; }
 
 Result<std::vector<std::unique_ptr<Wire>>> make_wires(std::string_view wanted,
                                                       const BootstrapFacts& facts) {
-  const bool all = split(wanted).empty();
+  const bool all = words_of(wanted, ",").empty();
   std::vector<std::unique_ptr<Wire>> wires;
-  for (const std::string& name : all ? known_names() : split(wanted)) {
+  for (const std::string& name : all ? known_names() : words_of(wanted, ",")) {
     const auto* const entry = std::find_if(std::begin(kTable), std::end(kTable),
                                            [&](const WireEntry& e) { return e.name == name; });
     if (entry == std::end(kTable))

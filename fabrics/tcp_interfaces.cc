@@ -8,6 +8,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/words.h"
 #include "fabrics/tcp_address.h"
 
 namespace rlx::tcp {
@@ -49,11 +50,7 @@ std::string show(const std::vector<Interface>& interfaces) {
 // one job can differ.
 Result<std::vector<Interface>> named_by(const std::vector<Interface>& all, std::string_view net) {
   std::vector<Interface> kept;
-  std::string_view rest = net;
-  while (!rest.empty()) {
-    const auto comma = rest.find(',');
-    const std::string word(rest.substr(0, comma));
-    rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+  for (const auto& word : words_of(net, ",")) {
     const auto network = parse_cidr(word);
     if (!network && word.find('/') != std::string::npos)
       return fail(Code::kInvalid,

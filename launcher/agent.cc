@@ -10,31 +10,14 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/words.h"
+
 namespace rlx::launcher {
-namespace {
-
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const auto end = std::min(text.find_first_of("\r\n"), text.size());
-    if (end > 0) lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
-}  // namespace
 
 std::vector<std::string> agent_words(std::string_view launcher) {
   if (launcher == "ssh")
     return {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-x", "-T"};
-  std::vector<std::string> words;
-  while (!launcher.empty()) {
-    const auto end = std::min(launcher.find(' '), launcher.size());
-    if (end > 0) words.emplace_back(launcher.substr(0, end));
-    launcher.remove_prefix(std::min(end + 1, launcher.size()));
-  }
-  return words;
+  return words_of(launcher, " ");
 }
 
 bool is_safe_word(std::string_view word) {
@@ -91,7 +74,7 @@ std::string ending_text(std::string_view name, int wait_status) {
 
 std::string last_words(std::string_view text) {
   constexpr std::size_t kMostLines = 3, kMostBytes = 500;
-  auto lines = lines_of(text);
+  auto lines = words_of(text, "\r\n");
   if (lines.size() > kMostLines)
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMostLines));
   std::string words = fmt::format("{}", fmt::join(lines, " / "));

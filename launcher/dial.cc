@@ -17,6 +17,7 @@
 #include <stdexcept>
 
 #include "base/clock.h"
+#include "base/words.h"
 
 namespace rlx::launcher {
 namespace {
@@ -41,16 +42,6 @@ std::string random_text() {
 
 bool equal(const std::string& a, const std::string& b) {
   return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-std::vector<std::string> words_of(std::string_view text, char separator) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(separator), text.size());
-    if (end > 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
 }
 
 // A peer that vanished is noticed by the kernel too.
@@ -123,13 +114,13 @@ std::string to_text(const Invitation& invitation) {
 }
 
 Result<Invitation> read_invitation(std::string_view line) {
-  const auto words = words_of(line, ' ');
+  const auto words = words_of(line, " ");
   if (words.size() < 2 || words.size() > 3)
     return fail(Code::kInvalid,
                 "the invitation on standard input is not 'SECRET ADDRESS,... [NAME]'");
   Invitation invitation;
   RLX_TRY_ASSIGN(invitation.secret, Secret::from_text(words[0]));
-  for (const auto& word : words_of(words[1], ',')) {
+  for (const auto& word : words_of(words[1], ",")) {
     RLX_TRY_ASSIGN(const auto address, read_address(word));
     invitation.heads.push_back(address);
   }
@@ -192,7 +183,7 @@ void Listener::hear(int id) {
   while (caller.said.size() < kMostLine && (n = read(caller.socket.get(), &c, 1)) == 1 && c != '\n')
     caller.said += c;
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  const auto words = words_of(caller.said, ' ');
+  const auto words = words_of(caller.said, " ");
   const bool good =
       n == 1 && c == '\n' && words.size() == 3 &&
       equal(words[1], secret_.proof("daemon", caller.nonce, words[0], words[2])) &&

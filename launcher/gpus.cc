@@ -11,6 +11,8 @@
 #include <map>
 #include <optional>
 
+#include "base/words.h"
+
 namespace rlx::launcher {
 namespace {
 
@@ -21,25 +23,13 @@ struct Device {
   GpuFact fact;
 };
 
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> words;
-  while (true) {
-    const auto comma = text.find(',');
-    std::string_view word = text.substr(0, comma);
-    while (word.starts_with(' ')) word.remove_prefix(1);
-    while (word.ends_with(' ')) word.remove_suffix(1);
-    words.emplace_back(word);
-    if (comma == std::string_view::npos) return words;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 // Programs see what stands before the first entry that names nothing.
 std::vector<std::string> entries_of(std::string_view list) {
   std::vector<std::string> entries;
-  for (auto& word : split(list)) {
+  for (const auto& part : split(list, ',')) {
+    const auto word = trimmed(part);
     if (word.empty() || word.starts_with('-') || word == "NoDevFiles") break;
-    entries.push_back(std::move(word));
+    entries.emplace_back(word);
   }
   return entries;
 }

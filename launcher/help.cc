@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/words.h"
 #include "config.h"
 #include "launcher/option_table.h"
 
@@ -58,18 +59,16 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   constexpr std::size_t kWidth = 100;
   std::string out;
   std::size_t column = indent;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(' '), text.size());
-    if (column > indent && column + 1 + end > kWidth) {
+  for (const auto& word : words_of(text, " ")) {
+    if (column > indent && column + 1 + word.size() > kWidth) {
       out += fmt::format("\n{:{}}", "", indent);
       column = indent;
     } else if (column > indent) {
       out += ' ';
       ++column;
     }
-    out += text.substr(0, end);
-    column += end;
-    text.remove_prefix(std::min(end + 1, text.size()));
+    out += word;
+    column += word.size();
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/words.h"
 #include "launcher/host_ranges.h"
 #include "launcher/hosts.h"
 #include "launcher/option_values.h"
@@ -18,19 +19,6 @@ using nlohmann::json;
 
 constexpr const char* kWanted =
     "want 'HOST [slots=N] [max_slots=N] [user=NAME] [port=N]' or 'HOST:N'";
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  constexpr std::string_view kBlank = " \t\r\f\v";
-  line = line.substr(0, line.find('#'));
-  std::vector<std::string_view> words;
-  while (true) {
-    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
-    if (line.empty()) return words;
-    const auto end = std::min(line.find_first_of(kBlank), line.size());
-    words.push_back(line.substr(0, end));
-    line.remove_prefix(end);
-  }
-}
 
 // One "key=value" of a line.
 Status read_setting(std::string_view word, HostEntry& host) {
@@ -53,7 +41,7 @@ Status read_setting(std::string_view word, HostEntry& host) {
 }
 
 Status read_line(std::string_view line, std::vector<HostEntry>& hosts, const std::string& place) {
-  const auto words = words_of(line);
+  const auto words = words_of(line.substr(0, line.find('#')));
   if (words.empty()) return {};
   RLX_TRY_ASSIGN(auto named, read_host_list(words[0]));
   if (split_host_words(words[0]).size() > 1)
@@ -123,21 +111,17 @@ Result<std::vector<HostEntry>> parse_json(std::string_view text, const std::stri
 
 Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std::string& name) {
   std::vector<HostEntry> hosts;
-  const auto first = text.find_first_not_of(" \t\r\n");
   // A bracket also begins an IPv6 address and a range of names that are numbers.
-  const auto second =
-      first == std::string_view::npos ? first : text.find_first_not_of(" \t\r\n", first + 1);
-  if (first != std::string_view::npos && text[first] == '[' &&
-      (second == std::string_view::npos || text[second] == '{' || text[second] == ']')) {
+  const auto all = trimmed(text);
+  const auto inside = all.starts_with('[') ? trimmed(all.substr(1)) : "";
+  if (all == "[" || inside.starts_with('{') || inside.starts_with(']')) {
     RLX_TRY_ASSIGN(hosts, parse_json(text, name));
   } else {
     std::size_t number = 0;
-    for (std::string_view rest = text; !rest.empty();) {
-      const auto end = std::min(rest.find('\n'), rest.size());
+    for (const auto& line : split(text, '\n')) {
       const std::string place = fmt::format("{}:{}", name, ++number);
-      if (auto status = read_line(rest.substr(0, end), hosts, place); !status)
+      if (auto status = read_line(line, hosts, place); !status)
         return fail(Code::kInvalid, fmt::format("{}: {}", place, status.error().text));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
   if (hosts.empty())

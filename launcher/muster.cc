@@ -8,6 +8,7 @@
 
 #include <cerrno>
 
+#include "base/words.h"
 #include "launcher/agent.h"
 
 namespace rlx::launcher {
@@ -51,13 +52,9 @@ constexpr const char* kSrunInputs[] = {"SLURM_NTASKS*",
 
 std::string without_noise(std::string_view said) {
   std::string out;
-  while (!said.empty()) {
-    const auto end = std::min(said.find('\n'), said.size() - 1) + 1;
-    const auto line = said.substr(0, end);
+  for (const auto& line : words_of(said, "\n"))
     // Said for every step of a cluster that binds nothing, which we do not ask it to.
-    if (line.find("lacks support for cpu binding") == std::string_view::npos) out += line;
-    said.remove_prefix(end);
-  }
+    if (line.find("lacks support for cpu binding") == std::string::npos) out += line + '\n';
   return out;
 }
 

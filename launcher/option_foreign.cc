@@ -3,6 +3,7 @@
 // works, or is accepted with one warning that lists it, or says in one line what to use.
 #include <fmt/format.h>
 
+#include "base/words.h"
 #include "launcher/option_apply.h"
 
 namespace rlx::launcher {

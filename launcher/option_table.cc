@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/words.h"
 #include "launcher/option_apply.h"
 #include "launcher/rank_file.h"
 
@@ -191,14 +192,6 @@ constexpr Option kOptions[] = {
      set<Action::kVersion, &CommandLine::action>},
 };
 
-void add_words(std::string_view text, std::vector<std::string>& out) {
-  while (!text.empty()) {
-    const auto end = std::min(text.find_first_of(", "), text.size());
-    if (end > 0) out.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
 }  // namespace
 
 const std::vector<Option>& options() {
@@ -231,9 +224,8 @@ std::string_view title_of(Group group) {
 }
 
 std::vector<std::string> spellings(const Option& option) {
-  std::vector<std::string> out;
-  add_words(option.names, out);
-  add_words(option.also, out);
+  auto out = words_of(option.names, ", ");
+  for (auto& word : words_of(option.also)) out.push_back(std::move(word));
   return out;
 }
 

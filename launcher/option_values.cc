@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/words.h"
 #include "launcher/rank_file.h"
 
 namespace rlx::launcher {
@@ -51,16 +52,6 @@ Status read_object(const std::string& word, MapOptions& map) {
 }
 
 }  // namespace
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const auto at = text.find(separator);
-    parts.emplace_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
 
 Result<int> read_count(std::string_view word, int least) {
   int value = 0;

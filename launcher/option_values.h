@@ -11,7 +11,6 @@
 
 namespace rlx::launcher {
 
-std::vector<std::string> split(std::string_view text, char separator);
 Result<int> read_count(std::string_view word, int least);
 // Seconds as "90", "1.5", "10m", "2h", "1:30" or "1:00:00".
 Result<double> read_seconds(std::string_view word);

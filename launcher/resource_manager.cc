@@ -4,16 +4,16 @@
 #include "launcher/resource_manager.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "base/file.h"
+#include "base/words.h"
 #include "launcher/host_file.h"
 #include "launcher/host_ranges.h"
 #include "launcher/hosts.h"
 #include "launcher/option_values.h"
+#include "launcher/process.h"
 
 namespace rlx::launcher {
 namespace {
@@ -34,26 +34,12 @@ struct Question {
   }
 };
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
 HostEntry host_of(std::string name, int slots, std::string source) {
   HostEntry host;
   host.name = std::move(name);
   host.slots = slots;
   host.source = std::move(source);
   return host;
-}
-
-bool is_in_path(const Question& ask, const std::string& program) {
-  std::istringstream path(ask.value({"PATH"}));
-  for (std::string directory; std::getline(path, directory, ':');)
-    if (access((directory + "/" + program).c_str(), X_OK) == 0) return true;
-  return false;
 }
 
 // --- Slurm ---
@@ -103,7 +89,7 @@ Found ask_slurm(const Question& ask) {
     return own_node.empty() ? is_this_host(name, ask.hostname) : name == own_node;
   };
   if (!ask.is_forced && std::none_of(names.begin(), names.end(), is_here) &&
-      !is_in_path(ask, "srun")) {
+      find_program("srun", "", ask.value({"PATH"})).exit_code != 0) {
     ask.notes.push_back(fmt::format(
         "the variables of Slurm job {} are not used: this host, {}, is not in its {} and there is "
         "no srun here",
@@ -179,9 +165,8 @@ Found ask_sge(const Question& ask) {
   if (!text) return wrong("PE_HOSTFILE", text.error().text);
   ManagedHosts found{
       Manager::kSge, "Grid Engine job " + ask.value({"JOB_ID"}), "PE_HOSTFILE=" + path, {}};
-  std::istringstream lines(*text);
   int number = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (const auto& line : split(*text, '\n')) {
     ++number;
     const auto words = words_of(line);
     if (words.empty()) continue;
@@ -220,9 +205,7 @@ constexpr Reader kReaders[] = {{Manager::kSlurm, ask_slurm, "SLURM_JOB_ID and SL
 
 Result<std::vector<int>> read_slurm_counts(std::string_view text) {
   std::vector<int> counts;
-  while (true) {
-    const auto comma = std::min(text.find(','), text.size());
-    auto part = text.substr(0, comma);
+  for (std::string_view part : split(text, ',')) {
     int times = 1;
     if (const auto open = part.find("(x"); open != std::string_view::npos && part.ends_with(')')) {
       RLX_TRY_ASSIGN(times, read_count(part.substr(open + 2, part.size() - open - 3), 1));
@@ -232,9 +215,8 @@ Result<std::vector<int>> read_slurm_counts(std::string_view text) {
     if (count > kMaxSlots || counts.size() + static_cast<std::size_t>(times) > kMaxHosts)
       return fail(Code::kInvalid, fmt::format("'{}' is too much", part));
     counts.insert(counts.end(), static_cast<std::size_t>(times), count);
-    if (comma == text.size()) return counts;
-    text.remove_prefix(comma + 1);
   }
+  return counts;
 }
 
 Result<std::optional<ManagedHosts>> hosts_of_manager(std::optional<Manager> wanted,

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "launcher/option_values.h"
+#include "base/words.h"
 
 namespace rlx::launcher {
 namespace {
@@ -27,8 +27,7 @@ std::string read_from_start(int fd) {
 std::vector<std::string> frames_of(const std::string& output) {
   std::vector<std::string> frames;
   std::string last = "no stack: the debugger said nothing";
-  for (const auto& line : split(output, '\n')) {
-    if (line.empty()) continue;
+  for (const auto& line : words_of(output, "\n")) {
     last = "no stack: " + line;
     const bool wanted =
         line.starts_with('#') || line.starts_with("Thread ") || line.starts_with("TID ");

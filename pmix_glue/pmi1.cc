@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/words.h"
 
 namespace rlx::pmix {
 namespace {
@@ -17,13 +18,9 @@ constexpr size_t kMaxName = 256, kMaxKey = 64, kMaxValue = 1024;  // told to cli
 // "a=b c=d": no quoting exists, so values hold no spaces.
 std::map<std::string, std::string, std::less<>> split_fields(std::string_view line) {
   std::map<std::string, std::string, std::less<>> fields;
-  while (!line.empty()) {
-    const auto space = std::min(line.find(' '), line.size());
-    const std::string_view word = line.substr(0, space);
+  for (const auto& word : words_of(line, " ")) {
     const auto equals = word.find('=');
-    if (equals != std::string_view::npos)
-      fields[std::string(word.substr(0, equals))] = word.substr(equals + 1);
-    line.remove_prefix(std::min(space + 1, line.size()));
+    if (equals != std::string::npos) fields[word.substr(0, equals)] = word.substr(equals + 1);
   }
   return fields;
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/words.h"
 #include "contrib/tools/eplb_files.h"
 #include "contrib/tools/eplb_json.h"
 
@@ -35,13 +36,6 @@ Result<double> parse_count(std::string_view word) {
   if (rest == end && error == std::errc() && value >= 0 && value < 0x1p63) return value;
   const std::string shown(word.substr(0, 40));
   return fail(Code::kInvalid, fmt::format("'{}': {}", shown, kWanted));
-}
-
-std::string_view trimmed(std::string_view s) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!s.empty() && is_space(s.front())) s.remove_prefix(1);
-  while (!s.empty() && is_space(s.back())) s.remove_suffix(1);
-  return s;
 }
 
 std::string_view unquoted(std::string_view s) {

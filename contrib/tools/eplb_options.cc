@@ -7,6 +7,7 @@
 #include <charconv>
 #include <functional>
 
+#include "base/words.h"
 #include "config.h"
 
 namespace rlx::eplb {
@@ -284,11 +285,6 @@ std::string escaped(std::string_view text) {
     out += c;
   }
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
 // A line of the list of options: "  --name VALUE   what it does", or more of what it does.
