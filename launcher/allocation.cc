@@ -18,12 +18,9 @@ using Entries = std::vector<HostEntry>;
 using Mentions = std::vector<std::uint32_t>;
 
 std::string some_names(const Entries& hosts) {
-  constexpr std::size_t kShown = 8;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(hosts.size(), kShown); ++i)
-    text += (i > 0 ? ", " : "") + hosts[i].name;
-  if (hosts.size() > kShown) text += fmt::format(" and {} more", hosts.size() - kShown);
-  return text;
+  std::vector<std::string> names;
+  for (const auto& host : hosts) names.push_back(host.name);
+  return some_of(names);
 }
 
 // How a host of `base` is when it is named in a list: a list may ask for less, never for more.

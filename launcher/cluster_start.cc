@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How the nodes of a job come to be, and what is said when some do not.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "launcher/cluster.h"
 #include "launcher/cluster_node.h"
+#include "launcher/hosts.h"
 #include "launcher/plan.h"
 
 namespace rlx::launcher {
 namespace {
 
 constexpr double kGather = 1;  // seconds in which more failures are waited for after the first
-
-std::string names_text(std::vector<std::string> names) {
-  constexpr std::size_t kMost = 8;
-  const std::size_t n = names.size();
-  if (n <= kMost) return fmt::format("{}", fmt::join(names, ", "));
-  names.resize(kMost);
-  return fmt::format("{} and {} more", fmt::join(names, ", "), n - kMost);
-}
 
 // The same cause on two hosts may differ by their names.
 std::string without_name(std::string_view text, std::string_view name) {
@@ -153,9 +145,8 @@ std::vector<std::string> Cluster::reasons() const {
   }
   std::vector<std::string> lines;
   for (const auto& reason : found) {
-    std::string hosts = names_text(reason.hosts);
-    if (!reason.beyond.empty())
-      hosts += fmt::format(" (and so not on {})", names_text(reason.beyond));
+    std::string hosts = some_of(reason.hosts);
+    if (!reason.beyond.empty()) hosts += fmt::format(" (and so not on {})", some_of(reason.beyond));
     lines.push_back(fmt::format("cannot start on {}: {}", hosts, reason.cause));
   }
   return lines;

@@ -15,10 +15,6 @@ std::string label_of(const std::string& name) {
   return address ? name : name.substr(0, name.find('.'));
 }
 
-bool is_same_name(const std::string& a, const std::string& b) {
-  return a == b || is_short_for(a, b) || is_short_for(b, a);
-}
-
 }  // namespace
 
 std::uint32_t HostTable::add(HostEntry entry) {

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
@@ -115,15 +116,22 @@ std::string own_hostname() {
   return name[0] ? name : "localhost";
 }
 
-bool is_short_for(std::string_view a, std::string_view b) {
-  return b.size() > a.size() && b.starts_with(a) && b[a.size()] == '.';
+bool is_same_name(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  return b.starts_with(a) && (b.size() == a.size() || b[a.size()] == '.');
 }
 
 bool is_this_host(std::string_view name, std::string_view hostname) {
-  if (name == "localhost" || name == hostname || name.starts_with("127.") || name == "::1")
-    return true;
-  return is_short_for(name, hostname) || is_short_for(hostname, name) ||
-         is_own_address(std::string(name));
+  return name == "localhost" || name.starts_with("127.") || name == "::1" ||
+         is_same_name(name, hostname) || is_own_address(std::string(name));
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  const auto last = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown));
+  std::string text = fmt::format("{}", fmt::join(names.begin(), last, ", "));
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  return text;
 }
 
 }  // namespace rlx::launcher

@@ -16,9 +16,12 @@ Result<std::vector<HostEntry>> read_host_list(std::string_view list);
 
 // gethostname as it is: never resolved, never shortened.
 std::string own_hostname();
-// Whether `b` is `a` with a domain.
-bool is_short_for(std::string_view a, std::string_view b);
+// Whether these are one name, with or without its domain.
+bool is_same_name(std::string_view a, std::string_view b);
 // Whether `name` is this machine, by name or by one of its addresses. Asks no name server.
 bool is_this_host(std::string_view name, std::string_view hostname);
+
+// For a message: "a, b, c and 5 more".
+std::string some_of(const std::vector<std::string>& names);
 
 }  // namespace rlx::launcher

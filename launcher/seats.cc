@@ -219,8 +219,7 @@ Result<std::vector<std::vector<Seat>>> seat_by_rank_file(const std::vector<int>&
                                                 rank, rank - 1, options.rank_lines.back().source));
       const RankLine& line = options.rank_lines[rank];
       const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& h) {
-        return h.name == line.host || is_short_for(h.name, line.host) ||
-               is_short_for(line.host, h.name);
+        return is_same_name(h.name, line.host);
       });
       if (host == hosts.end())
         return fail(Code::kInvalid,
