@@ -29,14 +29,29 @@ bool is_link_local6(const IpAddress& ip) {
   return ip.v6 && ip.bytes[0] == 0xfe && (ip.bytes[1] & 0xc0) == 0x80;
 }
 
-int bits_of_mask(const sockaddr* mask) {
-  if (!mask) return 0;
+// As the kernel lists it; nothing of another family.
+std::optional<IpAddress> ip_of(const sockaddr* address) {
+  if (!address || (address->sa_family != AF_INET && address->sa_family != AF_INET6))
+    return std::nullopt;
   sockaddr_storage storage = {};
-  std::memcpy(&storage, mask,
-              mask->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  std::memcpy(&storage, address,
+              address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  return from_sockaddr(storage).ip;
+}
+
+int bits_of_mask(const sockaddr* mask) {
   int bits = 0;
-  for (const unsigned char byte : from_sockaddr(storage).ip.bytes) bits += __builtin_popcount(byte);
+  if (const auto ip = ip_of(mask))
+    for (const unsigned char byte : ip->bytes) bits += __builtin_popcount(byte);
   return bits;
+}
+
+using Addresses = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
+
+// Null when they cannot be listed.
+Addresses all_addresses() {
+  ifaddrs* first = nullptr;
+  return {::getifaddrs(&first) == 0 ? first : nullptr, &::freeifaddrs};
 }
 
 // Asks the driver through ethtool's ioctl: it works in any namespace, /sys shows only one.
@@ -74,6 +89,14 @@ bool same_network(const IpAddress& a, const IpAddress& b, int prefix_bits) {
     if ((a.bytes[i] & mask) != (b.bytes[i] & mask)) return false;
   }
   return true;
+}
+
+std::optional<IpAddress> parse_ip(const std::string& text) {
+  IpAddress ip;
+  if (inet_pton(AF_INET, text.c_str(), ip.bytes.data()) == 1) return ip;
+  ip.v6 = true;
+  if (inet_pton(AF_INET6, text.c_str(), ip.bytes.data()) == 1) return ip;
+  return std::nullopt;
 }
 
 std::string to_string(const IpAddress& ip) {
@@ -120,21 +143,16 @@ SocketAddress from_sockaddr(const sockaddr_storage& from) {
 }
 
 Result<std::vector<Interface>> list_interfaces() {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return fail_errno("cannot list the network interfaces");
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, &::freeifaddrs);
+  const Addresses addresses = all_addresses();
+  if (!addresses) return fail_errno("cannot list the network interfaces");
   const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   std::vector<Interface> all;
-  for (const ifaddrs* i = first; i; i = i->ifa_next) {
-    if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING)) continue;
-    const int family = i->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    sockaddr_storage storage = {};
-    std::memcpy(&storage, i->ifa_addr,
-                family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  for (const ifaddrs* i = addresses.get(); i; i = i->ifa_next) {
+    const auto ip = ip_of(i->ifa_addr);
+    if (!ip || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING)) continue;
     Interface interface;
     interface.name = i->ifa_name;
-    interface.ip = from_sockaddr(storage).ip;
+    interface.ip = *ip;
     interface.prefix_bits = bits_of_mask(i->ifa_netmask);
     if (is_link_local6(interface.ip)) continue;
     if (is_loopback(interface.ip))
@@ -145,6 +163,13 @@ Result<std::vector<Interface>> list_interfaces() {
   }
   if (socket >= 0) ::close(socket);
   return all;
+}
+
+bool is_own_address(const IpAddress& ip) {
+  const Addresses addresses = all_addresses();
+  for (const ifaddrs* i = addresses.get(); i; i = i->ifa_next)
+    if (ip_of(i->ifa_addr) == ip) return true;
+  return false;
 }
 
 void sort_by_use(std::vector<Interface>& interfaces) {

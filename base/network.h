@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct SocketAddress {
 
 // Whether their first bits are the same.
 bool same_network(const IpAddress& a, const IpAddress& b, int prefix_bits);
+std::optional<IpAddress> parse_ip(const std::string& text);
 std::string to_string(const IpAddress& ip);
 std::string to_string(const SocketAddress& address);  // 10.0.0.1:4000, [fd00::1]:4000
 // Fills `out`; returns its length.
@@ -47,6 +49,8 @@ struct Interface {
 // All addresses of interfaces that are up and have a carrier, without link-local IPv6 ones (their
 // scope has no meaning on another host).
 Result<std::vector<Interface>> list_interfaces();
+// Whether any interface has it, be it down.
+bool is_own_address(const IpAddress& ip);
 // Most useful first: real devices before made ones and bridges, fast ones before slow ones.
 void sort_by_use(std::vector<Interface>& interfaces);
 

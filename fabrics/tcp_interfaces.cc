@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which of this host's addresses are worth listening on.
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,14 +20,9 @@ struct Network {
 
 std::optional<Network> parse_cidr(const std::string& word) {
   const auto slash = word.find('/');
-  const std::string address = word.substr(0, slash);
-  Network network = {};
-  if (inet_pton(AF_INET, address.c_str(), network.ip.bytes.data()) == 1)
-    network.prefix_bits = 32;
-  else if (inet_pton(AF_INET6, address.c_str(), network.ip.bytes.data()) == 1)
-    network = {{true, network.ip.bytes}, 128};
-  else
-    return std::nullopt;
+  const auto ip = parse_ip(word.substr(0, slash));
+  if (!ip) return std::nullopt;
+  Network network = {*ip, ip->v6 ? 128 : 32};
   if (slash == std::string::npos) return network;
   int bits = -1;
   const char* const end = word.data() + word.size();

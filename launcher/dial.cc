@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "launcher/dial.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,14 +63,14 @@ Result<SocketAddress> read_address(const std::string& word) {
   std::string host = word.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   SocketAddress address;
-  address.ip.v6 = host.find(':') != std::string::npos;
+  const auto ip = parse_ip(host);
   const char* const end = word.data() + word.size();
   const auto port = colon == std::string::npos
                         ? std::from_chars_result{end, std::errc::invalid_argument}
                         : std::from_chars(word.data() + colon + 1, end, address.port);
-  if (port.ec != std::errc() || port.ptr != end ||
-      inet_pton(address.ip.v6 ? AF_INET6 : AF_INET, host.c_str(), address.ip.bytes.data()) != 1)
+  if (!ip || port.ec != std::errc() || port.ptr != end)
     return fail(Code::kInvalid, fmt::format("'{}' is no address", word));
+  address.ip = *ip;
   return address;
 }
 

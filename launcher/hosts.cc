@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "launcher/hosts.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
+#include <utility>
 
+#include "base/network.h"
 #include "launcher/host_ranges.h"
 #include "launcher/option_values.h"
 
@@ -82,26 +79,6 @@ Status read_host(std::string_view word, std::vector<HostEntry>& hosts) {
   return {};
 }
 
-bool is_own_address(const std::string& name) {
-  in6_addr wanted6{};
-  in_addr wanted{};
-  const bool v4 = inet_pton(AF_INET, name.c_str(), &wanted) == 1;
-  if (!v4 && inet_pton(AF_INET6, name.c_str(), &wanted6) != 1) return false;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return false;
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  for (; list; list = list->ifa_next) {
-    if (!list->ifa_addr) continue;
-    if (v4 && list->ifa_addr->sa_family == AF_INET &&
-        reinterpret_cast<sockaddr_in*>(list->ifa_addr)->sin_addr.s_addr == wanted.s_addr)
-      return true;
-    if (!v4 && list->ifa_addr->sa_family == AF_INET6 &&
-        IN6_ARE_ADDR_EQUAL(&reinterpret_cast<sockaddr_in6*>(list->ifa_addr)->sin6_addr, &wanted6))
-      return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<std::vector<HostEntry>> read_host_list(std::string_view list) {
@@ -122,8 +99,10 @@ bool is_same_name(std::string_view a, std::string_view b) {
 }
 
 bool is_this_host(std::string_view name, std::string_view hostname) {
-  return name == "localhost" || name.starts_with("127.") || name == "::1" ||
-         is_same_name(name, hostname) || is_own_address(std::string(name));
+  if (name == "localhost" || name.starts_with("127.") || name == "::1") return true;
+  if (is_same_name(name, hostname)) return true;
+  const auto ip = parse_ip(std::string(name));
+  return ip && is_own_address(*ip);
 }
 
 std::string some_of(const std::vector<std::string>& names) {

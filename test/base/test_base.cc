@@ -8,6 +8,8 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/knobs.h"
+#include "base/network.h"
+#include "base/words.h"
 
 using namespace rlx;
 
@@ -106,4 +108,24 @@ Test(file, is_read_whole_or_refused) {
               refused.error().text.c_str());
   }
   cr_expect(read_file("/proc/self/status")->starts_with("Name:"));  // says it holds nothing
+}
+
+Test(network, addresses_are_parsed_of_both_families_and_only_as_addresses) {
+  for (const char* good : {"10.0.0.1", "::1", "fd00::17:1"}) {
+    const auto ip = parse_ip(good);
+    cr_assert(ip && to_string(*ip) == good && ip->v6 == (good[0] != '1'), "%s", good);
+  }
+  for (const char* bad : {"", "10.0.0", "10.0.0.256", "[::1]", "n1", "10.0.0.1 ", "fe80::1%eth0"})
+    cr_expect(!parse_ip(bad), "%s", bad);
+  cr_expect(is_own_address(*parse_ip("127.0.0.1")));
+  cr_expect(!is_own_address(*parse_ip("192.0.2.1")));  // in documentation only
+}
+
+Test(words, text_is_cut_at_separators_with_or_without_what_is_empty) {
+  using Parts = std::vector<std::string>;
+  cr_expect(split("", ',') == Parts{""} && split("a,,b,", ',') == (Parts{"a", "", "b", ""}));
+  cr_expect(words_of("").empty() && words_of(" \t\r\n\f\v").empty());
+  cr_expect(words_of(" a\tb\n\nc") == (Parts{"a", "b", "c"}));
+  cr_expect(words_of(",-a, b", ",-") == (Parts{"a", " b"}));
+  cr_expect(trimmed(" a b\r\n") == "a b" && trimmed(" \n").empty() && trimmed("").empty());
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What is particular to TCP: formats, addresses, strangers, dialling. What every wire promises is
 // in test_wire_conformance.cc, several hosts in test_tcp_hosts.cc.
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -34,12 +33,7 @@ void append_frame(Bytes& out, std::uint32_t serial, std::uint16_t n_ext, std::ui
 }
 
 SocketAddress socket_at(const char* ip, std::uint16_t port, bool host_local = false) {
-  SocketAddress address;
-  address.ip.v6 = std::strchr(ip, ':') != nullptr;
-  inet_pton(address.ip.v6 ? AF_INET6 : AF_INET, ip, address.ip.bytes.data());
-  address.port = port;
-  address.host_local = host_local;
-  return address;
+  return {parse_ip(ip).value(), port, host_local};
 }
 
 Interface interface_at(const char* name, const char* ip, int bits, Interface::Kind kind,

@@ -5,7 +5,7 @@
 // Sources: launcher/resource_manager.cc launcher/allocation.cc launcher/option_values.cc
 // Sources: launcher/environment.cc launcher/node_facts.cc base/topology.cc base/cpu_set.cc
 // Sources: base/cgroup.cc base/file.cc base/result.cc launcher/rank_file.cc launcher/gpus.cc
-// Sources: launcher/gpu_probe.cc launcher/process.cc
+// Sources: launcher/gpu_probe.cc launcher/process.cc base/network.cc
 #include <cstdint>
 #include <cstdlib>
 
