@@ -49,7 +49,6 @@ class Link {
   void forgive_silence() { forgiving_ = true; }
   void send(FrameBytes bytes);
   void send(const Frame& frame) { send(encode(frame)); }
-  bool is_up() const { return static_cast<bool>(in_); }
   // Ends it without a call of down().
   void close();
 

@@ -2,13 +2,11 @@
 #include "launcher/node_facts.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "base/bytes.h"
 #include "launcher/gpu_probe.h"
-#include "launcher/hosts.h"
 
 namespace rlx::launcher {
 namespace {
@@ -31,23 +29,12 @@ NodeFacts facts_of(const Topology& topology, const Environment& environment,
   facts.signature = topology.signature();
   facts.allowed = topology.allowed();
   facts.quota = topology.quota();
-  facts.memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                 static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   for (const auto& names : {std::span<const std::string_view>(kGpuVariables),
                             std::span<const std::string_view>(kGpuHints)})
     for (const auto name : names)
       if (const auto value = environment.get(name))
         facts.visible.push_back(fmt::format("{}={}", name, *value));
   if (!topology.gpus().empty()) facts.gpus = read_gpu_facts();
-  return facts;
-}
-
-Result<NodeFacts> facts_of_this_node(const Environment& environment) {
-  TopologySource source;
-  source.devices = may_have_gpus();
-  RLX_TRY_ASSIGN(const auto topology, Topology::load(source));
-  auto facts = facts_of(topology, environment, own_hostname());
-  RLX_TRY_ASSIGN(facts.xml, topology.xml());
   return facts;
 }
 
@@ -58,7 +45,6 @@ std::string encode(const NodeFacts& facts) {
   out.put_string(facts.xml);
   out.put_string(facts.allowed.text());
   out.put(facts.quota);
-  out.put(facts.memory);
   out.put(static_cast<std::uint32_t>(facts.visible.size()));
   for (const auto& variable : facts.visible) out.put_string(variable);
   out.put(static_cast<std::uint32_t>(facts.gpus.size()));
@@ -86,7 +72,6 @@ Result<NodeFacts> decode_node_facts(std::string_view bytes) {
   facts.xml = text(kMaxXml);
   const auto allowed = CpuSet::parse(text(kMaxText));
   facts.quota = in.get<double>();
-  facts.memory = in.get<std::uint64_t>();
   const auto each = [&](const auto& read) {
     const auto n = in.get<std::uint32_t>();
     good &= n <= kMaxItems;

@@ -25,14 +25,11 @@ struct NodeFacts {
   std::string xml;                   // the topology; "" where the reader has one of this signature
   CpuSet allowed;                    // to the daemon, by affinity mask and control group
   double quota = 0;                  // CPUs' worth of time, 0: no limit
-  std::uint64_t memory = 0;          // bytes
   std::vector<std::string> visible;  // "CUDA_VISIBLE_DEVICES=0,1" and the like that are set there
   std::vector<GpuFact> gpus;         // what their driver says
 };
 
-// Of this node, with XML.
-Result<NodeFacts> facts_of_this_node(const Environment& environment);
-// The same without XML where the topology is at hand, as on the head's own host.
+// Of this node, without XML.
 NodeFacts facts_of(const Topology& topology, const Environment& environment,
                    const std::string& hostname);
 
@@ -44,7 +41,6 @@ Result<NodeFacts> decode_node_facts(std::string_view bytes);
 class Topologies {
  public:
   void add(const Topology& topology) { known_.emplace(topology.signature(), topology); }
-  bool has(const std::string& signature) const { return known_.contains(signature); }
   // The node's machine as it may use it. Its XML is loaded if the signature is new; kInvalid if it
   // is missing or another machine's.
   Result<Topology> of(const NodeFacts& facts);

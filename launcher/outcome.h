@@ -35,7 +35,6 @@ class Outcome {
   // Whether starting the job again may help: a rank failed or a host was lost, and nobody asked for
   // the end.
   bool may_restart() const { return may_restart_; }
-  bool has_failed() const { return failed_; }
   int exit_code() const { return exit_code_; }
   // The signal that ended rlxrun, to end by it as well; 0: none.
   int signal_number() const { return signal_number_; }
