@@ -55,6 +55,7 @@ class Mapper {
  private:
   struct Bound {
     std::vector<CpuSet> cpus;
+    std::vector<std::uint32_t> n_cores;
     std::vector<std::vector<std::uint32_t>> gpus;
     bool shares_gpus = false;
   };
@@ -69,6 +70,9 @@ class Mapper {
     } else {
       RLX_TRY_ASSIGN(bound.cpus, bind_ranks(host, options_, local.objects));
     }
+    for (const auto& cpus : bound.cpus)
+      bound.n_cores.push_back(
+          static_cast<std::uint32_t>(parts_of(host.topology, Locality::kCore, cpus).size()));
     RLX_TRY_ASSIGN(bound.gpus,
                    choose_gpus(host, options_, local.objects, bound.cpus, bound.shares_gpus));
     return bound;
@@ -84,6 +88,7 @@ class Mapper {
     for (std::size_t i = 0; i < local.ranks.size(); ++i) {
       Place& place = mapping_.places[local.ranks[i]];
       place.cpus = known->second.cpus[i];
+      place.n_cores = known->second.n_cores[i];
       place.gpus = known->second.gpus[i];
     }
     count_crowd(host, static_cast<int>(local.ranks.size()), known->second.shares_gpus);

@@ -29,6 +29,7 @@ struct Place {
   std::uint32_t app = 0;
   std::uint32_t local_rank = 0;
   CpuSet cpus = {};                      // empty: not bound
+  std::uint32_t n_cores = 0;             // that these cpus belong to
   std::vector<std::uint32_t> gpus = {};  // of the host's, for this rank; it may see them all
 };
 

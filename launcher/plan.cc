@@ -8,31 +8,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 
 #include "base/fd.h"
 
 namespace rlx::launcher {
 namespace {
-
-// Cores of a host that `cpus` touches, counted once for ranks alike.
-class CoreCounter {
- public:
-  std::uint32_t count(const Host& host, const CpuSet& cpus) {
-    if (cpus.empty()) return 0;
-    const std::string key = fmt::format("{} {} {}", host.topology.signature(),
-                                        host.topology.allowed().text(), cpus.text());
-    const auto known = known_.find(key);
-    if (known != known_.end()) return known->second;
-    const auto cores = host.topology.domains(Locality::kCore);
-    const auto n = std::count_if(cores.begin(), cores.end(),
-                                 [&](const CpuSet& core) { return !(core & cpus).empty(); });
-    return known_[key] = static_cast<std::uint32_t>(n);
-  }
-
- private:
-  std::map<std::string, std::uint32_t> known_;
-};
 
 std::vector<std::uint32_t> ranks_on_hosts(const Plan& plan) {
   std::vector<std::uint32_t> counts(plan.hosts.size(), 0);
@@ -40,38 +20,37 @@ std::vector<std::uint32_t> ranks_on_hosts(const Plan& plan) {
   return counts;
 }
 
-bool holds(const std::vector<std::string>& names, std::string_view entry) {
-  const auto name = entry.substr(0, entry.find('='));
-  return std::find(names.begin(), names.end(), name) != names.end();
+bool sets(const std::vector<std::string>& environment, std::string_view name) {
+  return std::any_of(environment.begin(), environment.end(), [&](std::string_view entry) {
+    return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
+  });
 }
 
-// GPU variables of the launcher's own environment mean nothing on a node that has others, or none.
-std::vector<std::string> foreign_gpu_variables(const AppSpec& app, const Host& host) {
-  std::vector<std::string> names;
-  for (const auto name : kGpuVariables) {
-    const auto is_it = [&](const std::string& entry) {
-      return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
-    };
-    const auto& there = host.gpus.environment;
-    if (std::any_of(app.environment.begin(), app.environment.end(), is_it) &&
-        std::none_of(there.begin(), there.end(), is_it))
-      names.emplace_back(name);
-  }
+using Names = std::vector<std::string_view>;
+Names gpu_variables_in(const std::vector<std::string>& environment) {
+  Names names;
+  for (const auto name : kGpuVariables)
+    if (sets(environment, name)) names.push_back(name);
   return names;
 }
 
 // What a rank must be told of GPUs beyond its app's environment.
-std::vector<std::string> gpu_environment(const Plan& plan, const Place& place, const AppSpec& app) {
+std::vector<std::string> gpu_environment(const Plan& plan, const Place& place,
+                                         const Names& names_in_app) {
   const Host& host = plan.hosts[place.host];
-  std::vector<std::string> entries = foreign_gpu_variables(app, host);
+  std::vector<std::string> entries;
+  // Those of the launcher's own environment mean nothing on a node that has others, or none.
+  for (const auto name : names_in_app)
+    if (!sets(host.gpus.environment, name)) entries.emplace_back(name);
   entries.insert(entries.end(), host.gpus.environment.begin(), host.gpus.environment.end());
   const bool only_own = plan.ranks_see_own_gpus && !place.gpus.empty();
   if (only_own)
     for (auto& entry : show_only(host.gpus, place.gpus)) entries.push_back(std::move(entry));
   if (place.app < plan.own_gpu_variables.size())
-    std::erase_if(entries, [&](const std::string& entry) {
-      return holds(plan.own_gpu_variables[place.app], entry);
-    });
+    for (const auto& own : plan.own_gpu_variables[place.app])
+      std::erase_if(entries, [&](const std::string& entry) {
+        return entry.substr(0, entry.find('=')) == own;
+      });
   if (!place.gpus.empty())
     entries.push_back(fmt::format("RLX_GPU={}", only_own ? 0 : place.gpus.front()));
   return entries;
@@ -117,17 +96,19 @@ JobSpec make_job(JobRequest request, const Plan& plan) {
   job.universe_size =
       std::max(job.universe_size, static_cast<std::uint32_t>(plan.mapping.places.size()));
   const auto local_sizes = ranks_on_hosts(plan);
-  CoreCounter cores;
+  std::vector<Names> gpu_variables;  // of each app
+  for (const auto& app : job.apps) gpu_variables.push_back(gpu_variables_in(app.environment));
   for (const auto& place : plan.mapping.places) {
     const Host& host = plan.hosts[place.host];
     const std::uint32_t local = local_sizes[place.host];
     const std::uint32_t share =
         std::max(1u, static_cast<std::uint32_t>(host.topology.slots()) / local);
-    const std::uint32_t bound = cores.count(host, place.cpus);
-    const std::uint32_t threads = local == 1 ? 0 : bound > 0 ? std::min(bound, share) : share;
+    const std::uint32_t threads = local == 1          ? 0
+                                  : place.n_cores > 0 ? std::min(place.n_cores, share)
+                                                      : share;
     const bool all = place.cpus == host.topology.allowed();
     job.ranks.push_back({place.host, place.app, place.local_rank, all ? "" : place.cpus.text(),
-                         threads, gpu_environment(plan, place, job.apps[place.app])});
+                         threads, gpu_environment(plan, place, gpu_variables[place.app])});
   }
   return job;
 }
