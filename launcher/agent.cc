@@ -72,6 +72,15 @@ std::string ending_text(std::string_view name, int wait_status) {
   return fmt::format("{} exited with code {}", name, WEXITSTATUS(wait_status));
 }
 
+ssize_t read_said(int fd, std::string& said) {
+  constexpr std::size_t kMost = 64 << 10;
+  char buffer[4096];
+  const ssize_t n = read(fd, buffer, sizeof buffer);
+  if (n > 0) said.append(buffer, static_cast<std::size_t>(n));
+  if (said.size() > 2 * kMost) said.erase(0, said.size() - kMost);
+  return n;
+}
+
 std::string last_words(std::string_view text) {
   constexpr std::size_t kMostLines = 3, kMostBytes = 500;
   auto lines = words_of(text, "\r\n");

@@ -5,6 +5,8 @@
 // Everything else a daemon needs comes over the pipe.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +36,9 @@ Status find_program_there(const std::string& prefix, TreeSettings& settings);
 
 // "ssh exited with code 255", "ssh was killed by signal 9 (Killed)".
 std::string ending_text(std::string_view name, int wait_status);
+// One read() of a process's standard error, to the end of `said`, of which the last part is kept.
+// Returns what read() does.
+ssize_t read_said(int fd, std::string& said);
 // What is worth showing of what a process wrote to its standard error: its last lines, as one.
 std::string last_words(std::string_view text);
 

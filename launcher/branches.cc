@@ -2,11 +2,9 @@
 // Branches that are there, and how they end; how they come to be is in branches_start.cc.
 #include "launcher/branches.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <array>
 #include <cerrno>
 
 #include "launcher/agent.h"
@@ -16,7 +14,6 @@ namespace {
 
 constexpr double kLastWords = 0.3;  // seconds for an agent to end behind its connection
 constexpr double kLeaveTime = 3;    // for a daemon to clean up
-constexpr std::size_t kMostSaid = 64 << 10;
 
 }  // namespace
 
@@ -26,14 +23,8 @@ Branches::Branch* Branches::find(std::uint32_t node) {
 }
 
 void Branches::read_errors(Branch& branch) {
-  std::array<char, 4096> buffer;
-  const ssize_t n = read(branch.errors.get(), buffer.data(), buffer.size());
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (n > 0) {
-    branch.said.append(buffer.data(), static_cast<std::size_t>(n));
-    if (branch.said.size() > 2 * kMostSaid) branch.said.erase(0, branch.said.size() - kMostSaid);
-    return;
-  }
+  const ssize_t n = read_said(branch.errors.get(), branch.said);
+  if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
   branch.errors_watch.reset();
   branch.errors.reset();
   finish_when_known(branch);

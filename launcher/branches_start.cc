@@ -6,6 +6,7 @@
 
 #include "launcher/agent.h"
 #include "launcher/branches.h"
+#include "launcher/process.h"
 
 namespace rlx::launcher {
 
@@ -80,10 +81,8 @@ std::vector<pmix::TreePlace::Child> Branches::children() const {
 std::optional<std::string> Branches::start_agent(Branch& branch) {
   Fd theirs[3], ours[3];
   for (int i = 0; i < 3; ++i) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe").value().text;
-    theirs[i] = Fd(ends[i == 0 ? 0 : 1]);
-    ours[i] = Fd(ends[i == 0 ? 1 : 0]);
+    const auto made = i == 0 ? make_pipe(theirs[i], ours[i]) : make_pipe(ours[i], theirs[i]);
+    if (!made) return made.error().text;
   }
   const std::uint32_t node = branch.host.node;
   auto pid =

@@ -176,22 +176,15 @@ Result<pmix::ChildSetup> LocalNode::environment_of(const JobSpec& job, std::uint
 }
 
 Status LocalNode::open_pipes(const JobSpec& job, std::uint32_t rank, Pipes& pipes) {
-  const auto open_pipe = [](Fd& reading, Fd& writing) -> Status {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe (ulimit -n?)");
-    reading = Fd(ends[0]);
-    writing = Fd(ends[1]);
-    return {};
-  };
   const auto& readers = job.stdin_ranks;
   if (std::find(readers.begin(), readers.end(), rank) == readers.end())
     pipes.rank_side[0] = Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   else if (job.inherit_stdin)
     pipes.rank_side[0] = Fd(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   else
-    RLX_TRY(open_pipe(pipes.rank_side[0], pipes.node_side[0]));
-  RLX_TRY(open_pipe(pipes.node_side[1], pipes.rank_side[1]));
-  if (!job.output.merge_stderr) RLX_TRY(open_pipe(pipes.node_side[2], pipes.rank_side[2]));
+    RLX_TRY(make_pipe(pipes.rank_side[0], pipes.node_side[0]));
+  RLX_TRY(make_pipe(pipes.node_side[1], pipes.rank_side[1]));
+  if (!job.output.merge_stderr) RLX_TRY(make_pipe(pipes.node_side[2], pipes.rank_side[2]));
   if (!job.output.directory.empty()) RLX_TRY(files_.open(job, rank));
   return {};
 }

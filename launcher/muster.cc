@@ -10,6 +10,7 @@
 
 #include "base/words.h"
 #include "launcher/agent.h"
+#include "launcher/process.h"
 
 namespace rlx::launcher {
 namespace {
@@ -101,12 +102,9 @@ Result<std::unique_ptr<Muster>> Muster::by_srun(Loop& loop, Helpers& helpers,
                                                 MusterCalls calls) {
   std::unique_ptr<Muster> muster(new Muster(loop, std::move(calls)));
   RLX_TRY(muster->listen());
-  int in[2], err[2];
-  if (pipe2(in, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe");
-  Fd their_in(in[0]), our_in(in[1]);
-  if (pipe2(err, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe");
-  Fd their_err(err[1]);
-  muster->errors_ = Fd(err[0]);
+  Fd their_in, our_in, their_err;
+  RLX_TRY(make_pipe(their_in, our_in));
+  RLX_TRY(make_pipe(muster->errors_, their_err));
   fcntl(muster->errors_.get(), F_SETFL, O_NONBLOCK);
   // srun hands its input to all tasks. It fits into the pipe.
   const std::string line = to_text({muster->secret_, muster->listener_->addresses(), ""}) + "\n";
@@ -142,13 +140,8 @@ Result<std::unique_ptr<Muster>> Muster::by_hand(Loop& loop, const TreeSettings& 
 }
 
 void Muster::read_errors() {
-  char buffer[4096];
   ssize_t n = 0;
-  constexpr std::size_t kMost = 64 << 10;
-  while ((n = read(errors_.get(), buffer, sizeof buffer)) > 0) {
-    said_.append(buffer, static_cast<std::size_t>(n));
-    if (said_.size() > 2 * kMost) said_.erase(0, said_.size() - kMost);
-  }
+  while ((n = read_said(errors_.get(), said_)) > 0) continue;
   if (n == 0 || errno != EAGAIN) errors_watch_.reset();
 }
 

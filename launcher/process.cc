@@ -135,11 +135,16 @@ Program find_program(const std::string& command, const std::string& wdir, std::s
   return best;
 }
 
-StartBatch::StartBatch() {
+Status make_pipe(Fd& reading, Fd& writing) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return;  // start() then fails
-  reports_ = Fd(ends[0]);
-  report_ = Fd(ends[1]);
+  if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe (ulimit -n?)");
+  reading = Fd(ends[0]);
+  writing = Fd(ends[1]);
+  return {};
+}
+
+StartBatch::StartBatch() {
+  [[maybe_unused]] const auto made = make_pipe(reports_, report_);  // else start() fails
 }
 
 pid_t StartBatch::start(const ProcessSpec& spec) {

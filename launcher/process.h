@@ -24,6 +24,9 @@ struct Program {
 };
 Program find_program(const std::string& command, const std::string& wdir, std::string_view path);
 
+// What is written to one end can be read from the other; neither is inherited by programs.
+Status make_pipe(Fd& reading, Fd& writing);
+
 struct ProcessSpec {
   std::string file;
   const std::vector<std::string>* argv = nullptr;
