@@ -4,33 +4,11 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <set>
-#include <utility>
 
 #include "test/launcher/fake_hosts.h"
 #include "test/launcher/launch.h"
 
 using namespace rlx::test;
-
-namespace {
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-std::multiset<std::string> lines_of(const std::string& text) {
-  std::multiset<std::string> lines;
-  std::string line;
-  for (const char c : text)
-    if (c == '\n')
-      lines.insert(std::exchange(line, {}));
-    else
-      line += c;
-  if (!line.empty()) lines.insert(line);
-  return lines;
-}
-
-}  // namespace
 
 Test(codes, are_those_of_the_first_failing_rank, .timeout = 120) {
   const struct {

@@ -19,12 +19,9 @@ using namespace rlx;
 using namespace rlx::launcher;
 using rlx::test::cut;
 using rlx::test::expect_same;
+using rlx::test::holds;
 
 namespace {
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string text_of(const std::vector<HostEntry>& hosts) {
   std::string text;

@@ -9,20 +9,6 @@
 
 using namespace rlx::test;
 
-namespace {
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
-}  // namespace
-
 Test(status, lists_the_ranks_of_a_running_job_and_nothing_of_one_that_ended, .timeout = 60) {
   const Mark mark;
   const TempDir dir;

@@ -17,6 +17,7 @@
 using namespace rlx;
 using namespace rlx::launcher;
 using rlx::test::expect_same;
+using rlx::test::holds;
 using rlx::test::machine;
 
 namespace {
@@ -38,10 +39,6 @@ std::string bound(const Topology& topology, const std::string& map_by, const std
   for (const auto& place : mapping->places)
     out += (out.empty() ? "" : " ") + (place.cpus.empty() ? "*" : place.cpus.text());
   return out;
-}
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

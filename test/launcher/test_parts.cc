@@ -21,14 +21,7 @@ using namespace rlx;
 using namespace rlx::launcher;
 using rlx::test::cut;
 using rlx::test::expect_same;
-
-namespace {
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
+using rlx::test::holds;
 
 Test(options, understand_what_users_of_other_launchers_type) {
   const char* lines[] = {"-np 4 ./a",

@@ -18,13 +18,10 @@ using namespace rlx;
 using namespace rlx::launcher;
 using rlx::test::cut;
 using rlx::test::expect_same;
+using rlx::test::holds;
 using rlx::test::machine;
 
 namespace {
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Hosts by name: small ones of 4 cores and 2 packages, "big" of 128 cores and 8 GPUs.
 struct Cluster {

@@ -6,28 +6,11 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <set>
-#include <sstream>
 
 #include "test/launcher/fake_hosts.h"
 #include "test/launcher/launch.h"
 
 using namespace rlx::test;
-
-namespace {
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-std::multiset<std::string> lines_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::multiset<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.insert(line);
-  return lines;
-}
-
-}  // namespace
 
 Test(tree, runs_ranks_on_every_host_at_any_depth, .timeout = 120) {
   const FakeHosts hosts;

@@ -16,10 +16,6 @@ namespace {
 
 constexpr int kSoon = 5000;
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 Test(tree_start, skips_what_noisy_shells_print, .timeout = 60) {

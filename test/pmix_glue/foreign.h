@@ -12,12 +12,6 @@
 
 namespace rlx::test {
 
-inline int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
 inline bool is_installed(const std::string& program) {
   return run({"sh", "-c", "command -v " + program}).code == 0;
 }

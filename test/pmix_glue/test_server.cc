@@ -13,12 +13,6 @@ using namespace rlx::test;
 
 namespace {
 
-int count(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
 std::vector<std::string> rank_program(std::vector<std::string> args) {
   args.insert(args.begin(), built("test/pmix_glue/rank"));
   return args;

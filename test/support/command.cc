@@ -11,6 +11,7 @@
 
 #include <array>
 #include <filesystem>
+#include <sstream>
 #include <stdexcept>
 
 #include "base/clock.h"
@@ -116,6 +117,23 @@ CommandResult run(const std::vector<std::string>& argv, const CommandOptions& op
                 : WIFEXITED(status) ? WEXITSTATUS(status)
                                     : 128 + WTERMSIG(status);
   return result;
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+std::multiset<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::multiset<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.insert(line);
+  return lines;
 }
 
 void default_signals() {

@@ -3,6 +3,7 @@
 // started (its process group) are gone when run() returns.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct CommandResult {
 
 // argv[0] is looked up in PATH.
 CommandResult run(const std::vector<std::string>& argv, const CommandOptions& options = {});
+
+// Of a program's output: whether it has `part`, how often, and its lines in whatever order.
+bool holds(const std::string& text, const std::string& part);
+int count(const std::string& text, const std::string& part);
+std::multiset<std::string> lines_of(const std::string& text);
 
 // In a child before exec: the signals that nohup, a background shell or a test runner made it
 // ignore act again.
