@@ -219,18 +219,25 @@ class LongForm {
       return std::pair(a.layer, a.expert) < std::pair(b.layer, b.expert);
     });
     Rows rows;
-    for (const Entry& e : entries_) rows.experts = std::max(rows.experts, e.expert + 1);
+    size_t layers = 0;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      rows.experts = std::max(rows.experts, entries_[i].expert + 1);
+      layers += i == 0 || entries_[i - 1].layer != entries_[i].layer;
+    }
+    // A short file can ask for a table of gigabytes: it is refused before there is one.
+    if (layers * rows.experts > kMostLoads)
+      return fail(Code::kInvalid, fmt::format("more than {} counts for {} experts a layer",
+                                              kMostLoads, rows.experts));
+    rows.values.resize(layers * rows.experts);
+    size_t layer = 0;
     for (size_t i = 0; i < entries_.size(); ++i) {
       const Entry& e = entries_[i];
-      if (i == 0 || entries_[i - 1].layer != e.layer)
-        rows.values.resize(rows.values.size() + rows.experts);
-      else if (entries_[i - 1].expert == e.expert)
+      if (i > 0 && entries_[i - 1].layer != e.layer)
+        ++layer;
+      else if (i > 0 && entries_[i - 1].expert == e.expert)
         return fail(Code::kInvalid,
                     fmt::format("layer {}, expert {} is in it twice", e.layer, e.expert));
-      if (rows.values.size() > kMostLoads)
-        return fail(Code::kInvalid, fmt::format("more than {} counts for {} experts a layer",
-                                                kMostLoads, rows.experts));
-      rows.values[rows.values.size() - rows.experts + e.expert] = e.count;
+      rows.values[layer * rows.experts + e.expert] = e.count;
     }
     return rows;
   }

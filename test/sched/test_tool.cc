@@ -103,6 +103,8 @@ Test(rlx_eplb, explains_draws_and_moves_from_what_it_wrote) {
 Test(rlx_eplb, names_what_is_wrong_in_one_line_and_exits_2) {
   const TempDir dir;
   constexpr int kDeep = 300000;
+  std::string many = "layer,expert,count\n";  // a table of more than a GiB
+  for (int l = 0; l < 140; ++l) many += std::to_string(l) + ",1000000,1\n";
   const std::string deep = "[[1, " + std::string(kDeep, '[') + std::string(kDeep, ']') + "]]";
   const struct {
     const char *name, *text, *word;
@@ -128,6 +130,7 @@ Test(rlx_eplb, names_what_is_wrong_in_one_line_and_exits_2) {
       {"pair.csv", "layer,expert\n1,2\n", ":1: a column 'expert': want layer,expert,count"},
       {"more.csv", "layer,expert,rank,count\n1,2,3,4\n", "and a column 'rank'"},
       {"again.csv", "layer,expert,count\n0,1,2\n0,1,3\n", "layer 0, expert 1 is in it twice"},
+      {"many.csv", many.c_str(), "more than 134217728 counts for 1000001 experts a layer"},
       {"minus.csv", "layer,expert,count\n0,-1,2\n", ":2: column 2: '-1': want a number"},
       {"index.csv", "e0,e1\n0,5,6\n", ":2: 3 counts in this row, want 2"},
       {"one.csv", "0,1,2\n", "no counts here"},
