@@ -47,7 +47,7 @@ rlx.7: rlx-info$(EXEEXT)
 bin_PROGRAMS += rlx-eplb
 rlx_eplb_SOURCES = contrib/tools/rlx_eplb.cc contrib/tools/eplb_options.h contrib/tools/eplb_options.cc \
   contrib/tools/eplb_loads.cc contrib/tools/eplb_json.h contrib/tools/eplb_json.cc \
-  contrib/tools/eplb_files.h contrib/tools/eplb_files.cc \
+  contrib/tools/eplb_files.h contrib/tools/eplb_files.cc contrib/tools/eplb_placement.cc \
   contrib/tools/eplb_report.h contrib/tools/eplb_report.cc contrib/tools/eplb_page.cc
 rlx_eplb_LDADD = libsched.la libbase.la $(FMT_LIBS)
 

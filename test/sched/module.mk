@@ -24,3 +24,4 @@ test_sched_test_api_LDADD = libsched.la libbase.la $(TEST_LIBS)
 test_sched_test_tool_SOURCES = test/sched/test_tool.cc
 test_sched_test_tool_LDADD = libtestsupport.la libbase.la $(TEST_LIBS)
 EXTRA_test_sched_test_tool_DEPENDENCIES = rlx-eplb
+EXTRA_DIST += test/sched/fuzz_eplb.cc
