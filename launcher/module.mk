@@ -30,3 +30,4 @@ liblauncher_la_SOURCES = \
 bin_PROGRAMS += rlxrun
 rlxrun_SOURCES = launcher/main.cc
 rlxrun_LDADD = $(LAUNCHER_LIBS)
+EXTRA_DIST += launcher/README.md

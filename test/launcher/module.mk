@@ -41,3 +41,4 @@ test_launcher_test_frames_LDADD = $(LAUNCHER_TEST_LIBS)
 check_PROGRAMS += test/launcher/test_dial
 test_launcher_test_dial_SOURCES = test/launcher/test_dial.cc
 test_launcher_test_dial_LDADD = $(LAUNCHER_TEST_LIBS)
+EXTRA_DIST += test/launcher/fuzz_app_file.cc test/launcher/fuzz_frame.cc test/launcher/fuzz_hosts.cc
