@@ -61,6 +61,7 @@ class Taker final : public Node {
  public:
   void start(const JobSpec& job) override { read = job; }
   void signal(int) override {}
+  void signal_ranks(const std::vector<RankId>&, int) override {}
   void end(double) override {}
   void end_ranks(const std::vector<RankId>&, double) override {}
   void finish() override {}
