@@ -73,10 +73,10 @@ void Cluster::signal_ranks(const std::vector<RankId>& ranks, int signal_number) 
   });
 }
 
-void Cluster::end(double grace_s) {
+void Cluster::end(double grace_s, int signal_number) {
   ending_ = true;
   if (starting_) return abandon();
-  tell_all([&](Node& node) { node.end(grace_s); });
+  tell_all([&](Node& node) { node.end(grace_s, signal_number); });
   leave_when_quiet();
 }
 

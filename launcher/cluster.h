@@ -52,7 +52,7 @@ class Cluster final : public Node, private BranchOwner {
   void start(const JobSpec& job) override;
   void signal(int signal_number) override;
   void signal_ranks(const std::vector<RankId>& ranks, int signal_number) override;
-  void end(double grace_s) override;
+  void end(double grace_s, int signal_number) override;
   void end_ranks(const std::vector<RankId>& ranks, double grace_s) override;
   void finish() override;
   void output_taken(RankId rank, Stream stream, std::size_t n_bytes) override;

@@ -162,7 +162,7 @@ void Cluster::abandon() {
   for (std::uint32_t node = 0; node < nodes_.size(); ++node)
     if (node != setup_.local) nodes_[node].state = State::kLost;
   branches_.abandon();
-  if (local_) local_->end(0);
+  if (local_) local_->end(0, SIGTERM);
   leave_when_quiet();
 }
 

@@ -2,6 +2,8 @@
 // What a user asked for, as plain data, and how a command line becomes it.
 #pragma once
 
+#include <signal.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -80,6 +82,7 @@ struct OutputOptions {
   bool timestamp = false;
   std::string directory;  // of --output-dir, "": none
   bool tee = false;
+  bool append = false;  // to files that are there
   bool merge_stderr = false;
 };
 
@@ -90,6 +93,7 @@ struct EndOptions {
   double timeout_s = 0;  // 0: none
   double kill_grace_s = 0.5;
   double term_grace_s = 2;
+  int int_signal = SIGTERM;  // what ranks get first when rlxrun gets SIGINT
   OnFailure on_failure = OnFailure::kKill;
   int max_restarts = 0;
   bool stacks = false;  // of all ranks, when the time is up

@@ -201,7 +201,7 @@ void Daemon::leave(double grace_s, bool in_order) {
     else
       branches_.abandon();
   }
-  if (node_ && !quiet_) node_->end(grace_s);
+  if (node_ && !quiet_) node_->end(grace_s, SIGTERM);
   last_resort_ = loop_.after(kLastResort, [this] { loop_.stop(); });
   leave_when_done();
 }

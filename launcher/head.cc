@@ -270,9 +270,9 @@ void Head::failed(const std::string& text, double grace_s) {
   end(grace_s);
 }
 
-void Head::end(double grace_s) {
+void Head::end(double grace_s, int ranks_get) {
   ending_ = true;
-  node_->end(grace_s);
+  node_->end(grace_s, ranks_get);
 }
 
 void Head::spawn_wanted(RankId by, pmix::SpawnRequest request) {
@@ -350,7 +350,8 @@ void Head::handle_signal(int signal_number) {
   const bool again = outcome_.signal_number() != 0;
   const std::string text = outcome_.interrupted(signal_number);
   if (!text.empty()) note(text);
-  end(again && signal_number == SIGINT ? 0 : line_.end.term_grace_s);
+  end(again && signal_number == SIGINT ? 0 : line_.end.term_grace_s,
+      signal_number == SIGINT ? line_.end.int_signal : SIGTERM);
   if (quiet_) leave_when_written();
 }
 

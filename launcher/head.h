@@ -93,7 +93,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   void stop_with_ranks();
   // Ends the job because of a failure; `line` says which, "" when it was not the first.
   void failed(const std::string& line, double grace_s);
-  void end(double grace_s);
+  void end(double grace_s, int ranks_get = SIGTERM);
   void finish_when_all_ended();
   bool all_ended() const;
   RankName name_of(RankId rank) const;

@@ -30,6 +30,7 @@ OutputSpec output_spec(const CommandLine& line, std::size_t n_ranks, bool termin
   spec.merge_stderr = line.output.merge_stderr;
   spec.timestamp = line.output.timestamp;
   spec.directory = line.output.directory;
+  spec.append = line.output.append || line.restarted > 0;
   spec.send = spec.directory.empty() || line.output.tee;
   spec.window = std::clamp(kAllWindows / (2 * n_ranks), kLeastWindow, kMostWindow);
   return spec;

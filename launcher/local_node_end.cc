@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How ranks end: by themselves, or by SIGTERM and then SIGKILL, together with all they have
-// started.
+// How ranks end: by themselves, or by SIGTERM (or what --int-signal says) and then SIGKILL,
+// together with all they have started.
 //
 // This process adopts every orphan below it, so waitpid knows when nothing is left: the job is
 // quiet when no child remains and all pipes are closed.
@@ -24,7 +24,8 @@ constexpr double kKillRound = 0.05;  // a process may be born while we read /pro
 // The group of a rank's session; its own children stay in it unless they ask not to.
 void signal_rank(pid_t pid, int signal_number) {
   kill(-pid, signal_number);
-  if (signal_number == SIGTERM) kill(-pid, SIGCONT);  // a stopped process would not see it
+  if (signal_number == SIGTERM || signal_number == SIGINT)
+    kill(-pid, SIGCONT);  // a stopped process would not see it
 }
 
 std::string state_of(pid_t pid) {
@@ -104,8 +105,8 @@ void LocalNode::signal_ranks(const std::vector<RankId>& ranks, int signal_number
     if (const Rank* rank = find(id); rank && rank->running) signal_rank(rank->pid, signal_number);
 }
 
-void LocalNode::end(double grace_s) {
-  signal(SIGTERM);
+void LocalNode::end(double grace_s, int signal_number) {
+  signal(signal_number);
   kill_within(grace_s);
   ending_ = true;
   check_quiet();

@@ -50,6 +50,7 @@ struct OutputSpec {
   bool merge_stderr = false;
   bool timestamp = false;
   std::string directory;   // files of the ranks, made by the node; "": none
+  bool append = false;     // to files that are there
   bool send = true;        // to the head
   std::size_t window = 0;  // bytes of one stream on their way to the head
 };
@@ -111,8 +112,8 @@ class Node {
   virtual void start(const JobSpec& job) = 0;
   virtual void signal(int signal_number) = 0;  // to all ranks
   virtual void signal_ranks(const std::vector<RankId>& ranks, int signal_number) = 0;
-  // SIGTERM, after the grace SIGKILL; at last to all that ranks have started.
-  virtual void end(double grace_s) = 0;
+  // `signal_number`, after the grace SIGKILL; at last to all that ranks have started.
+  virtual void end(double grace_s, int signal_number) = 0;
   virtual void end_ranks(const std::vector<RankId>& ranks, double grace_s) = 0;
   // All ranks have exited: what they left running is ended.
   virtual void finish() = 0;

@@ -27,7 +27,7 @@ void fields(auto& a, Like<RankSpec> auto& s) {
   a(s.node, s.app, s.local_rank, s.cpus, s.threads, s.environment);
 }
 void fields(auto& a, Like<OutputSpec> auto& s) {
-  a(s.return_ends_line, s.merge_stderr, s.timestamp, s.directory, s.send, s.window);
+  a(s.return_ends_line, s.merge_stderr, s.timestamp, s.directory, s.append, s.send, s.window);
 }
 void fields(auto& a, Like<JobSpec> auto& s) {
   a(s.number, s.name, s.id, s.nodes, s.apps, s.ranks, s.universe_size, s.oversubscribed, s.parent,
@@ -225,7 +225,9 @@ void NodeSender::signal(int signal_number) { send(Kind::kSignal, signal_number);
 void NodeSender::signal_ranks(const std::vector<RankId>& ranks, int signal_number) {
   send(Kind::kSignalRanks, ranks, signal_number);
 }
-void NodeSender::end(double grace_s) { send(Kind::kEnd, grace_s); }
+void NodeSender::end(double grace_s, int signal_number) {
+  send(Kind::kEnd, grace_s, signal_number);
+}
 void NodeSender::end_ranks(const std::vector<RankId>& ranks, double grace_s) {
   send(Kind::kEndRanks, ranks, grace_s);
 }

@@ -22,7 +22,7 @@ class NodeSender final : public Node {
   void start(const JobSpec& job) override;
   void signal(int signal_number) override;
   void signal_ranks(const std::vector<RankId>& ranks, int signal_number) override;
-  void end(double grace_s) override;
+  void end(double grace_s, int signal_number) override;
   void end_ranks(const std::vector<RankId>& ranks, double grace_s) override;
   void finish() override;
   void output_taken(RankId rank, Stream stream, std::size_t n_bytes) override;

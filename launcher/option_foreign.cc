@@ -55,6 +55,11 @@ Status add_pair(CommandLine&, AppLine& app, Words w) {
   return {};
 }
 
+Status pass_nothing(CommandLine&, AppLine& app, Words) {
+  app.environment.push_back({EnvironmentEdit::Kind::kUnset, "*", ""});
+  return {};
+}
+
 Status nothing(CommandLine&, AppLine&, Words) { return {}; }
 
 // Without an `apply`, the sentence is what to do instead.
@@ -76,6 +81,7 @@ constexpr Option kForeign[] = {
     {"--bind-to-none", "-bind-to-none", "", Group::kForeign, false, "",
      set<BindTo::kNone, &CommandLine::map, &MapOptions::bind>},
     {"-genv", "--genv -env", "NAME VALUE", Group::kForeign, true, "", add_pair},
+    {"-genvnone", "-envnone", "", Group::kForeign, true, "", pass_nothing},
     {"--allow-run-as-root", "-allow-run-as-root", "", Group::kForeign, false, "", nothing},
     {"--nooversubscribe", "-nooversubscribe -genvall -envall --report-state-on-timeout", "",
      Group::kForeign, true, "", nothing},
@@ -84,8 +90,8 @@ constexpr Option kForeign[] = {
     {"-iface", "-ifhn -genvlist -envlist --tune -am --personality", "VALUE", Group::kForeign, true,
      "ignored", nothing},
     {"--use-hwthread-cpus",
-     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm -genvnone -envnone",
-     "", Group::kForeign, true, "ignored", nothing},
+     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm", "", Group::kForeign,
+     true, "ignored", nothing},
     {"--bynode", "-bynode -rr --round-robin -cyclic", "", Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words) { return map_by(line, "node"); }},
     {"--byslot", "-byslot", "", Group::kForeign, false, "",
@@ -164,6 +170,9 @@ constexpr Option kForeign[] = {
      "--rdzv-backend --rdzv_id --rdzv-id --node_rank --node-rank",
      "VALUE", Group::kForeign, false,
      "not needed: every rank is given MASTER_ADDR and MASTER_PORT of rank 0's host", kRefused},
+    {"--output-json", "", "", Group::kForeign, false,
+     "use --timestamp-output --tag-output=full: time, rank, host and pid before every line",
+     kRefused},
     {"--nnodes", "", "N", Group::kForeign, false, "name the hosts: --host a,b or --hostfile FILE",
      kRefused},
 };

@@ -35,6 +35,10 @@ Status add_edit(CommandLine&, AppLine& app, Words w) {
   return {};
 }
 
+Status add_edits(CommandLine&, AppLine& app, Words w) {
+  return read_environment_file(w[0], app.environment);
+}
+
 Status add_host_file(CommandLine&, AppLine& app, Words w) {
   app.host_files.push_back(w[0]);
   return {};
@@ -118,8 +122,11 @@ constexpr Option kOptions[] = {
 
     {"-x", "--env", "VAR[=VALUE]", Group::kEnvironment, true,
      "set a variable; the whole environment is passed anyway; ^VAR removes one; VAR may hold * and "
-     "?",
+     "?, so ^* passes nothing",
      add_edit},
+    {"--env-file", "-env-file", "FILE", Group::kEnvironment, true,
+     "the same from a file: on each line what -x takes; lines that begin with # are skipped",
+     add_edits},
     {"--pmi1", "", "", Group::kEnvironment, true,
      "offer MPICH's PMI-1 instead of PMIx; for scripts, as programs linked with MPICH are "
      "recognised",
@@ -136,6 +143,10 @@ constexpr Option kOptions[] = {
     {"--output-dir", "", "DIR", Group::kOutput, false,
      "write each rank's output to DIR/rank.N.out and .err instead of the terminal",
      read<text, &CommandLine::output, &OutputOptions::directory>},
+    {"--output-mode", "", "MODE", Group::kOutput, false,
+     "what happens to files of --output-dir that are there: truncate (default) or append; a job "
+     "that --max-restarts starts again appends",
+     read<read_output_mode, &CommandLine::output, &OutputOptions::append>},
     {"--tee", "", "", Group::kOutput, false, "with --output-dir: to the terminal as well",
      set<true, &CommandLine::output, &OutputOptions::tee>},
     {"--merge-stderr", "--merge-stderr-to-stdout -merge-stderr-to-stdout", "", Group::kOutput,
@@ -151,6 +162,10 @@ constexpr Option kOptions[] = {
     {"--term-grace", "", "TIME", Group::kEnd, false,
      "the same when rlxrun itself is asked to end, say to write a checkpoint (default 2)",
      read<read_seconds, &CommandLine::end, &EndOptions::term_grace_s>},
+    {"--int-signal", "", "SIGNAL", Group::kEnd, false,
+     "what Ctrl-C sends the ranks first: TERM (default), or INT for those that want it (Python's "
+     "KeyboardInterrupt)",
+     read<read_signal, &CommandLine::end, &EndOptions::int_signal>},
     {"--on-failure", "", "WHAT", Group::kEnd, false,
      "when a rank fails: kill the others (default); notify those that listen (by PMIx) and let "
      "them run on; continue: the same even when a host is lost",

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
+#include "base/file.h"
 #include "base/words.h"
 #include "launcher/rank_file.h"
 
@@ -59,6 +61,18 @@ Result<int> read_count(std::string_view word, int least) {
   if (error != std::errc() || end != word.data() + word.size() || value < least)
     return wrong(word, fmt::format("a whole number of at least {}", least));
   return value;
+}
+
+Result<bool> read_output_mode(std::string_view word) {
+  if (word != "append" && word != "truncate") return wrong(word, "append or truncate");
+  return word == "append";
+}
+
+Result<int> read_signal(std::string_view word) {
+  const std::string_view name = word.starts_with("SIG") ? word.substr(3) : word;
+  for (int number = 1; number < SIGRTMIN; ++number)
+    if (const char* known = sigabbrev_np(number); known && name == known) return number;
+  return wrong(word, "a signal such as TERM or INT");
 }
 
 Result<double> read_seconds(std::string_view word) {
@@ -214,6 +228,21 @@ Result<EnvironmentEdit> read_environment_edit(std::string_view word) {
   if (word.empty()) return wrong(word, "a variable (NAME, NAME=value, 'PREFIX*', ^NAME)");
   edit.pattern = word;
   return edit;
+}
+
+Status read_environment_file(const std::string& path, std::vector<EnvironmentEdit>& edits) {
+  RLX_TRY_ASSIGN(const auto text, read_file(path));
+  int number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (trimmed(line).empty() || line.starts_with('#')) continue;
+    auto edit = read_environment_edit(line);
+    if (!edit)
+      return fail(Code::kInvalid, fmt::format("{}:{}: {}", path, number, edit.error().text));
+    edits.push_back(std::move(*edit));
+  }
+  return {};
 }
 
 Status read_display(std::string_view word, CommandLine& line) {

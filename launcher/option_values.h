@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "launcher/command_line.h"
@@ -13,6 +14,10 @@ namespace rlx::launcher {
 
 Result<int> read_count(std::string_view word, int least);
 // Seconds as "90", "1.5", "10m", "2h", "1:30" or "1:00:00".
+// Whether "append" rather than "truncate".
+Result<bool> read_output_mode(std::string_view word);
+// TERM or SIGTERM.
+Result<int> read_signal(std::string_view word);
 Result<double> read_seconds(std::string_view word);
 Result<BindTo> read_bind_to(std::string_view word);
 std::string_view name_of(BindTo bind);
@@ -29,6 +34,8 @@ Result<Tag> read_tag(std::string_view word);
 Result<int> read_stdin(std::string_view word);
 // "NAME", "NAME=value", "PATTERN*", "^PATTERN".
 Result<EnvironmentEdit> read_environment_edit(std::string_view word);
+// A file with one of these on each line, as it stands: no quotes, no $. "#" begins a comment line.
+Status read_environment_file(const std::string& path, std::vector<EnvironmentEdit>& edits);
 Status read_display(std::string_view word, CommandLine& line);
 
 }  // namespace rlx::launcher

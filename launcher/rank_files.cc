@@ -34,12 +34,13 @@ Status RankFiles::open(const JobSpec& job, std::uint32_t rank) {
   std::error_code error;
   std::filesystem::create_directories(job.output.directory, error);
   if (error) return fail_errno(error.value(), fmt::format("cannot make {}", job.output.directory));
+  const int how = job.output.append ? O_APPEND : O_TRUNC;
   for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
     if (stream == Stream::kStderr && job.output.merge_stderr) continue;
     File file;
     file.path = file_name(job, rank, stream);
     file.timestamp = job.output.timestamp;
-    file.fd = Fd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    file.fd = Fd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666));
     if (!file.fd) return fail_errno(fmt::format("cannot write {}", file.path));
     files_.emplace(std::pair(RankId{job.number, rank}, stream), std::move(file));
   }

@@ -1,4 +1,4 @@
 # Kernels on one core, exact beside default: build/contrib/bench/kernels (needs libbenchmark-dev).
-EXTRA_PROGRAMS += contrib/bench/kernels
+check_PROGRAMS += contrib/bench/kernels
 contrib_bench_kernels_SOURCES = contrib/bench/kernels.cc
 contrib_bench_kernels_LDADD = $(KERNELS_LIBS) -lbenchmark -lpthread

@@ -108,6 +108,20 @@ Test(ranks, get_their_arguments_and_place, .timeout = 60) {
   cr_expect_eq(lines_of(large.out).count("100000"), 2u, "%s", large.text().c_str());
 }
 
+Test(ranks, get_the_variables_of_a_file, .timeout = 60) {
+  const TempDir dir;
+  std::ofstream(dir / "env") << "# for all\n\nFIRST=a b=\"c\" $HOME\r\nSECOND=\n^GONE\nPATH\n";
+  const auto result = rlxrun_sh("-n 1 -x GONE=1 --env-file " + (dir / "env"),
+                                "echo \"$FIRST,${SECOND-none},${GONE-gone}\"");
+  expect_same(result.out, "a b=\"c\" $HOME,,gone\n", result.text());
+  std::ofstream(dir / "bad") << "A=1\n=2\n";
+  const auto bad = rlxrun(cut("-n 1 --env-file " + (dir / "bad") + " true"));
+  cr_expect(bad.code == 2 && holds(bad.err, "/bad:2: "), "%s", bad.text().c_str());
+  const auto bare = rlxrun(cut("-n 1 -x ^* env"));
+  cr_expect(!holds(bare.out, "\nPATH=") && holds(bare.out, "RLX_RANK=0"), "%s",
+            bare.text().c_str());
+}
+
 Test(ranks, stay_within_the_cpus_the_launcher_may_use, .timeout = 60) {
   const auto one = run({"taskset", "-c", "0", built("rlxrun"), "-n", "2", "--bind-to", "core", "sh",
                         "-c", "taskset -pc $$ | sed 's/.*: //'"});

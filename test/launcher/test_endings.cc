@@ -2,7 +2,10 @@
 // However a job ends, nothing is left: no process, no file.
 #include <criterion/criterion.h>
 #include <fmt/format.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -129,6 +132,39 @@ Test(endings, give_ranks_the_grace_they_were_promised, .timeout = 60) {
       kSoon));
   cr_expect_eq(impatient.job.wait(), 130);
   cr_expect(impatient.mark.processes().empty());
+}
+
+Test(endings, by_ctrl_c_begin_with_the_signal_that_was_chosen, .timeout = 60) {
+  const std::string listens =
+      "trap 'echo got INT; exit 0' INT; trap 'echo got TERM; exit 0' TERM; echo ready; "
+      "while :; do sleep 0.05; done";
+  for (const char* which : {"INT", "TERM"}) {
+    Ready ready(1, std::string("--term-grace 20 --int-signal ") + which, listens);
+    ready.job.signal(SIGINT);
+    expect_same(ready.job.line(), std::string("got ") + which);
+    cr_expect_eq(ready.job.wait(), 130);
+  }
+}
+
+// A window that is closed, a connection that breaks.
+Test(endings, by_a_terminal_that_goes_away_leave_nothing, .timeout = 60) {
+  const Mark mark;
+  int terminal = -1;
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (pid == 0) {
+    putenv(const_cast<char*>(mark.entry().c_str()));
+    execl(built("rlxrun").c_str(), "rlxrun", "-q", "-n", "2", "--oversubscribe", "sh", "-c",
+          "setsid sleep 100 & echo ready; exec sleep 100", nullptr);
+    _exit(127);
+  }
+  std::string seen;
+  for (char c; count(seen, "ready") < 2 && read(terminal, &c, 1) == 1;) seen += c;
+  cr_expect_eq(count(seen, "ready"), 2, "%s", seen.c_str());
+  close(terminal);
+  int status = 0;
+  cr_expect_eq(waitpid(pid, &status, 0), pid);
+  cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGHUP, "status %d", status);
+  cr_expect(mark.gone_within(kSoon), "%zu processes are left", mark.processes().size());
 }
 
 Test(signals, are_passed_on_to_all_ranks, .timeout = 60) {

@@ -34,7 +34,7 @@ void make_calls(Node& node) {
   node.start(some_job());
   node.signal(SIGUSR1);
   node.signal_ranks({{0, 1}}, SIGUSR2);
-  node.end(0.25);
+  node.end(0.25, SIGINT);
   node.end_ranks({{0, 1}, {2, 3}}, 1.5);
   node.finish();
   node.output_taken({0, 1}, Stream::kStderr, 1ul << 40);

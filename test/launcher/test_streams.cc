@@ -88,6 +88,14 @@ Test(output, is_tagged_stamped_merged_and_filed_as_asked, .timeout = 60) {
   cr_expect(filed.out.empty() && filed.err.empty(), "%s", filed.text().c_str());
   expect_same(content(dir / "deep/logs/rank.0001.out"), "out1\n");
   expect_same(content(dir / "deep/logs/rank.0000.err"), "err0\n");
+  for (const char* mode : {"append", "truncate"}) {
+    rlxrun({"-n", "1", "--output-dir", dir / "deep/logs", "--output-mode", mode, "echo", "more"});
+    expect_same(content(dir / "deep/logs/rank.0000.out"),
+                mode[0] == 'a' ? "out0\nmore\n" : "more\n");
+  }
+  rlxrun({"-n", "1", "--max-restarts", "1", "--output-dir", dir / "again", "sh", "-c",
+          "echo attempt $RLX_RESTART_COUNT; exit 3"});
+  expect_same(content(dir / "again/rank.0000.out"), "attempt 0\nattempt 1\n");
   const auto teed = rlxrun({"-n", "1", "--output-dir", dir / "tee", "--tee", "sh", "-c", both});
   expect_same(teed.out, "out0\n");
   expect_same(content(dir / "tee/rank.0000.out"), "out0\n");

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -446,6 +447,40 @@ void spawn_and_connect(Bootstrap& b, const char* self) {
   check(b.finalize(Deadline::after_ms(kLongMs)), "finalize");
 }
 
+std::size_t entries_in(const std::string& directory) {
+  std::error_code error;
+  std::size_t n = 0;
+  for (auto it = std::filesystem::recursive_directory_iterator(directory, error);
+       !error && it != std::filesystem::recursive_directory_iterator(); it.increment(error))
+    ++n;
+  return n;
+}
+
+// Our parent is the launcher: jobs that have ended leave it no open file and no directory.
+void spawn_often(Bootstrap& b) {
+  const auto held = [] {
+    return std::pair(entries_in(fmt::format("/proc/{}/fd", ::getppid())),
+                     entries_in(std::getenv("PMIX_SERVER_TMPDIR")));
+  };
+  pmix_app_t app;
+  PMIX_APP_CONSTRUCT(&app);
+  app.cmd = const_cast<char*>("/bin/true");
+  app.maxprocs = 2;
+  const auto before = held();
+  for (int i = 0; i < 50; ++i) {
+    pmix_nspace_t name;
+    check_pmix(PMIx_Spawn(nullptr, 0, &app, 1, name), PMIX_SUCCESS, "spawn");
+  }
+  const Deadline deadline = Deadline::after_ms(kLongMs);
+  while (held() > before) {
+    check(!deadline.passed(),
+          fmt::format("files {} then {}, in directories {} then {}", before.first, held().first,
+                      before.second, held().second));
+    ::usleep(10000);
+  }
+  check(b.finalize(Deadline::after_ms(kLongMs)), "finalize");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -472,6 +507,7 @@ int main(int argc, char** argv) {
   if (mode == "abort_one") abort_one(b);
   if (mode == "survive") survive(b);
   if (mode == "control") control(b, argv[2]);
+  if (mode == "spawn_often") spawn_often(b);
   if (mode == "spawn") spawn_and_connect(b, argv[0]);
   if (mode == "abort") {
     meet(b);
