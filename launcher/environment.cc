@@ -18,6 +18,10 @@ bool matches(const std::string& pattern, const std::string& entry) {
   return fnmatch(pattern.c_str(), entry.substr(0, entry.find('=')).c_str(), 0) == 0;
 }
 
+bool is_one_of(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 }  // namespace
 
 Environment Environment::of_this_process() {
@@ -75,6 +79,12 @@ std::vector<std::string> apply_edits(Environment& environment,
   return missing;
 }
 
+void leave_task(Environment& environment, const std::vector<std::string>& chosen) {
+  for (const char* name :
+       {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID"})
+    if (!is_one_of(chosen, name)) environment.unset(name);
+}
+
 void move_to_this_host(Environment& environment, const Environment& own,
                        const std::vector<std::string>& chosen) {
   constexpr const char* kOfAHost[] = {"HOSTNAME",
@@ -85,28 +95,20 @@ void move_to_this_host(Environment& environment, const Environment& own,
                                       "XDG_RUNTIME_DIR",
                                       "XDG_SESSION_*",
                                       "DBUS_SESSION_BUS_ADDRESS",
-                                      "SLURM_PROCID",
-                                      "SLURM_LOCALID",
-                                      "SLURM_NODEID",
-                                      "SLURM_GTIDS",
-                                      "SLURM_TASK_PID",
                                       "SLURMD_NODENAME",
                                       "SLURM_TOPOLOGY_ADDR*",
                                       "SLURM_STEP_GPUS",
                                       "*_VISIBLE_DEVICES",
                                       "ZE_AFFINITY_MASK",
                                       "GPU_DEVICE_ORDINAL"};
-  const auto is_chosen = [&](const std::string& name) {
-    return std::find(chosen.begin(), chosen.end(), name) != chosen.end();
-  };
   for (const char* pattern : kOfAHost) {
     for (const auto& name : environment.matching(pattern))
-      if (!is_chosen(name)) environment.unset(name);
+      if (!is_one_of(chosen, name)) environment.unset(name);
     for (const auto& name : own.matching(pattern))
-      if (!is_chosen(name)) environment.set(name, *own.get(name));
+      if (!is_one_of(chosen, name)) environment.set(name, *own.get(name));
   }
   const auto tmpdir = environment.get("TMPDIR");
-  if (!tmpdir || is_chosen("TMPDIR") || access(tmpdir->c_str(), W_OK) == 0) return;
+  if (!tmpdir || is_one_of(chosen, "TMPDIR") || access(tmpdir->c_str(), W_OK) == 0) return;
   environment.unset("TMPDIR");
   if (const auto here = own.get("TMPDIR")) environment.set("TMPDIR", *here);
 }

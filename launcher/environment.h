@@ -36,6 +36,11 @@ class Environment {
 std::vector<std::string> apply_edits(Environment& environment,
                                      const std::vector<EnvironmentEdit>& edits);
 
+// A rank is no task of the Slurm step that we are one of: which of its tasks we are would be the
+// same for all ranks of a node, and programs that look there (PyTorch Lightning, Open MPI) would
+// take it for their rank. What the user `chose` stays.
+void leave_task(Environment& environment, const std::vector<std::string>& chosen);
+
 // What describes the host, the login or the step that rlxrun was started in (HOSTNAME, SSH_*, the
 // GPUs it may use) gets the values that `own`, the environment of a daemon, has for them, or goes;
 // so does a TMPDIR that is not here. What the user `chose` stays.

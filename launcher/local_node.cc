@@ -85,9 +85,9 @@ void LocalNode::start(const JobSpec& spec) {
   Job& job = jobs_[spec.number];
   job.spec = spec;
   for (auto& app : job.spec.apps) {
-    if (!setup_.environment) break;
     Environment environment(std::move(app.environment));
-    move_to_this_host(environment, *setup_.environment, app.chosen);
+    leave_task(environment, app.chosen);
+    if (setup_.environment) move_to_this_host(environment, *setup_.environment, app.chosen);
     app.environment = std::move(environment).take();
   }
   if (setup_.guard) {  // other nodes of the job may be on this machine too

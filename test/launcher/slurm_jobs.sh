@@ -33,6 +33,12 @@ said 'is right' out 'api_check ok 6'
 # shellcheck disable=SC2016
 expect 'GPUs' 0 batch -N2 -n2 --ntasks-per-node=1 --gres=gpu:1 "$source/contrib/slurm/rlxrun.sbatch" -q sh -c 'echo "$(hostname) $CUDA_VISIBLE_DEVICES"'
 that 'are those of the node' hosts_are 'h1 0 h2 0 '
+# shellcheck disable=SC2016
+tasks='echo $(env | grep -c "^SLURM_\(PROCID\|LOCALID\|NODEID\|GTIDS\|TASK_PID\)=") $SLURM_JOB_NUM_NODES'
+expect 'ranks of a salloc shell' 0 allocate -N2 -n4 --ntasks-per-node=2 rlxrun -q sh -c "$tasks"
+that 'do not take a task of our step for their own' hosts_are '0 2 0 2 0 2 0 2 '
+expect 'ranks of a batch script' 0 batch "$source/contrib/slurm/rlxrun.sbatch" -q sh -c "$tasks"
+that 'do not either' hosts_are '0 2 0 2 0 2 0 2 '
 expect 'a host outside the allocation' 2 allocate -N2 -n2 rlxrun -q --host h3:1 hostname
 said 'is refused by name' err 'h3'
 expect 'a shell inside a step' 0 allocate -N2 -n2 srun -Q -N1 -n1 rlxrun -q hostname

@@ -108,6 +108,22 @@ Test(ranks, get_their_arguments_and_place, .timeout = 60) {
   cr_expect_eq(lines_of(large.out).count("100000"), 2u, "%s", large.text().c_str());
 }
 
+// Here they would see the task that rlxrun is, on other hosts the one that their daemon is.
+Test(ranks, are_not_told_that_they_are_tasks_of_a_slurm_step, .timeout = 60) {
+  const FakeHosts hosts("export SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_GTIDS=1 SLURM_NODEID=1");
+  for (const auto& words : {std::string("-n 2"), hosts.options(2)}) {
+    const CommandOptions options{.environment = {"SLURM_PROCID=0", "SLURM_LOCALID=0",
+                                                 "SLURM_NODEID=0", "SLURM_GTIDS=0",
+                                                 "SLURM_TASK_PID=7", "SLURM_JOB_NAME=a"}};
+    const std::string script = "echo $(env | grep ^SLURM_ | sort)";
+    const auto result = rlxrun_sh("--rm none " + words, script, options);
+    expect_same(result.out, "SLURM_JOB_NAME=a\nSLURM_JOB_NAME=a\n", result.text());
+    const auto chosen = rlxrun_sh("--rm none -x SLURM_PROCID " + words, script, options);
+    expect_same(chosen.out, "SLURM_JOB_NAME=a SLURM_PROCID=0\nSLURM_JOB_NAME=a SLURM_PROCID=0\n",
+                chosen.text());
+  }
+}
+
 Test(ranks, get_the_variables_of_a_file, .timeout = 60) {
   const TempDir dir;
   std::ofstream(dir / "env") << "# for all\n\nFIRST=a b=\"c\" $HOME\r\nSECOND=\n^GONE\nPATH\n";
