@@ -105,6 +105,10 @@ void Cluster::input_ended(RankId rank) {
   if (const auto node = node_of(rank)) tell(*node, [&](Node& to) { to.input_ended(rank); });
 }
 
+void Cluster::resize(RankId rank, WindowSize size) {
+  if (const auto node = node_of(rank)) tell(*node, [&](Node& to) { to.resize(rank, size); });
+}
+
 void Cluster::spawn_answer(std::uint64_t id, const Result<std::string>& job) {
   const auto asked = asked_.find(id);
   if (asked == asked_.end()) return;

@@ -58,6 +58,7 @@ class Cluster final : public Node, private BranchOwner {
   void output_taken(RankId rank, Stream stream, std::size_t n_bytes) override;
   void input(RankId rank, std::string bytes) override;
   void input_ended(RankId rank) override;
+  void resize(RankId rank, WindowSize size) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
   void report() override;
 

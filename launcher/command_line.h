@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -117,7 +118,8 @@ struct CommandLine {
   MapOptions map;
   OutputOptions output;
   EndOptions end;
-  int stdin_to = 0;                // rank, kStdinAll or kStdinNone
+  std::optional<int> stdin_to;  // rank, kStdinAll or kStdinNone
+  std::optional<std::uint32_t> pty_rank;
   std::optional<Manager> manager;  // of --rm; kNone: take no notice of any
   TreeOptions tree;
   // Of --topo-file: file by host; the host "" stands for all others.

@@ -43,6 +43,7 @@ enum class Kind : std::uint8_t {
   kOutputTaken,
   kInput,
   kInputEnded,
+  kResize,
   kSpawnAnswer,
   kReport,
   // Calls of NodeEvents.

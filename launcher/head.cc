@@ -10,7 +10,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "launcher/hosts.h"
 #include "launcher/mpir.h"
 
 namespace rlx::launcher {
@@ -52,12 +51,17 @@ void Head::run(JobSpec job) {
   job_id_ = job.id;
   job.stacks = line_.end.stacks;
   output_spec_ = job.output;
-  if (line_.stdin_to >= 0) {
-    job.stdin_ranks = {static_cast<std::uint32_t>(line_.stdin_to)};
+  const int stdin_to = line_.stdin_to.value_or(0);
+  if (line_.pty_rank) {
+    job.stdin_ranks = {*line_.pty_rank};
+    job.pty = PtySpec{*line_.pty_rank, window_size()};
+    output_.pass_through({job.number, *line_.pty_rank});
+  } else if (stdin_to >= 0) {
+    job.stdin_ranks = {static_cast<std::uint32_t>(stdin_to)};
     // A rank here may read our input itself, and then takes no more of it than it wants; but a
     // terminal does not listen to another session.
     job.inherit_stdin = job.ranks[job.stdin_ranks[0]].node == local_ && !isatty(STDIN_FILENO);
-  } else if (line_.stdin_to == kStdinAll) {
+  } else if (stdin_to == kStdinAll) {
     job.stdin_ranks.resize(job.ranks.size());
     std::iota(job.stdin_ranks.begin(), job.stdin_ranks.end(), 0u);
   }
@@ -100,6 +104,7 @@ void Head::start(const JobSpec& spec) {
 
 void Head::start_input(const JobSpec& job) {
   if (job.stdin_ranks.empty() || job.inherit_stdin) return;
+  if (job.pty) terminal_.lend();
   std::vector<RankId> readers;
   for (const auto rank : job.stdin_ranks) readers.push_back({job.number, rank});
   input_ = std::make_unique<StdinSource>(
@@ -158,6 +163,7 @@ void Head::lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
       if (std::exchange(job.ranks[rank].ended, true)) continue;
       ++job.n_ended;
       victims.push_back({number, rank});
+      take_back_terminal({number, rank});
     }
   if (ending_) return;
   const std::string text = outcome_.host_lost(fmt::format(
@@ -202,6 +208,7 @@ void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
   Job& job = jobs_.at(id.job);
   if (std::exchange(job.ranks[id.rank].ended, true)) return;
   ++job.n_ended;
+  take_back_terminal(id);
   const bool expected = ending_ || job.ranks[id.rank].to_end;
   const std::string text = expected ? "" : outcome_.rank_exited(name_of(id), wait_status, state);
   if (!text.empty() && line_.end.on_failure == OnFailure::kKill)
@@ -214,6 +221,13 @@ void Head::finish_when_all_ended() {
   if (!all_ended() || ending_) return;
   ending_ = true;
   node_->finish();
+}
+
+// If it was this rank's: what is typed from now on is for us, and for the shell after us.
+void Head::take_back_terminal(RankId id) {
+  if (!has_terminal(id)) return;
+  terminal_.take_back();
+  input_taken(id, 0, true);
 }
 
 bool Head::all_ended() const {
@@ -272,59 +286,8 @@ void Head::failed(const std::string& text, double grace_s) {
 
 void Head::end(double grace_s, int ranks_get) {
   ending_ = true;
+  terminal_.take_back();  // a rank may not end by itself, and Ctrl-C is for us again
   node_->end(grace_s, ranks_get);
-}
-
-void Head::spawn_wanted(RankId by, pmix::SpawnRequest request) {
-  (void)by;
-  auto job =
-      ending_ ? Result<JobSpec>(fail(Code::kCancelled, "the job is ending")) : plan_spawn(request);
-  if (!job) {
-    note("spawn refused: " + job.error().text);
-    return node_->spawn_answer(request.id, tl::unexpected(job.error()));
-  }
-  jobs_[job->number].spawn_request = request.id;
-  start(*job);
-}
-
-Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
-  CommandLine line = line_;
-  line.apps.clear();
-  JobRequest wanted;
-  for (const auto& app : request.apps) {
-    AppLine added;
-    added.argv = app.argv;
-    added.n_ranks = static_cast<int>(app.n_ranks);
-    added.wdir = app.wdir;
-    added.hosts = app.hosts;
-    line.apps.push_back(added);
-    Environment environment = own_environment_;
-    for (const auto& entry : app.environment)
-      if (const auto equals = entry.find('='); equals != std::string::npos)
-        environment.set(entry.substr(0, equals), entry.substr(equals + 1));
-    wanted.apps.push_back({app.argv, app.wdir, std::move(environment).take(), {}, app.n_ranks});
-  }
-  line.map.bind = BindTo::kNone;  // its parents hold the cores already
-  line.map.oversubscribe = true;
-  line.stdin_to = kStdinNone;
-  // What was said of the places of the first ranks is for them.
-  if (line.map.by != MapBy::kNode && line.map.by != MapBy::kObject) line.map.by = MapBy::kSlot;
-  line.map.rank_lines.clear();
-  line.map.per_node = PerNode::kUnsaid;
-  line.map.rank_by = RankBy::kAsMapped;
-  line.map.cores_per_rank = 0;
-  Allocation within;
-  for (const auto& host : plan_.hosts) within.hosts.emplace_back().name = host.name;
-  RLX_TRY_ASSIGN(within.of_app, hosts_of_apps(line.apps, within, own_hostname()));
-  RLX_TRY_ASSIGN(const Plan plan, make_plan(line, plan_.hosts, within));
-  wanted.number = static_cast<std::uint32_t>(jobs_.size());
-  wanted.name = pmix::new_job_name();
-  wanted.id = job_id_;
-  wanted.output = output_spec_;
-  JobSpec job = make_job(std::move(wanted), plan);
-  place_(job);
-  job.parent = request.parent;
-  return job;
 }
 
 void Head::on_signal() {
@@ -341,9 +304,12 @@ void Head::handle_signal(int signal_number) {
     case SIGTSTP:
       return stop_with_ranks();
     case SIGCONT:
+      terminal_.go_on();
       node_->signal(SIGCONT);
       if (input_) input_->continued();
-      return;
+      return resize();  // nobody told us while we were stopped
+    case SIGWINCH:
+      return resize();
     default:
       break;
   }
@@ -355,7 +321,12 @@ void Head::handle_signal(int signal_number) {
   if (quiet_) leave_when_written();
 }
 
+void Head::resize() {
+  if (line_.pty_rank) node_->resize({0, *line_.pty_rank}, window_size());
+}
+
 void Head::stop_with_ranks() {
+  terminal_.stop();
   node_->signal(SIGSTOP);
   raise(SIGSTOP);  // goes on when SIGCONT comes, which we then read as a signal
 }

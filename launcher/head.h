@@ -21,6 +21,7 @@
 #include "launcher/plan.h"
 #include "launcher/status.h"
 #include "launcher/stdin_source.h"
+#include "launcher/user_terminal.h"
 
 namespace rlx::launcher {
 
@@ -85,11 +86,14 @@ class Head final : public ClusterEvents, private OutputOwner {
 
   void start(const JobSpec& job);
   void start_input(const JobSpec& job);
+  bool has_terminal(RankId id) const { return id.job == 0 && line_.pty_rank == id.rank; }
+  void take_back_terminal(RankId id);
   Result<JobSpec> plan_spawn(const pmix::SpawnRequest& request);
   void on_signal();
   void handle_signal(int signal_number);
   void time_is_up();
   void show_progress(const Job& job);
+  void resize();
   void stop_with_ranks();
   // Ends the job because of a failure; `line` says which, "" when it was not the first.
   void failed(const std::string& line, double grace_s);
@@ -115,6 +119,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   Node* node_ = nullptr;
   Outcome outcome_;
   Output output_;
+  UserTerminal terminal_;
   std::unique_ptr<StdinSource> input_;
   std::map<std::uint32_t, Job> jobs_;
   std::string job_id_;

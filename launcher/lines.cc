@@ -47,4 +47,13 @@ std::string with_prefix(std::string_view bytes, const std::string& prefix, bool 
   return out;
 }
 
+std::string with_returns(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes) {
+    if (c == '\n') out += '\r';
+    out += c;
+  }
+  return out;
+}
+
 }  // namespace rlx::launcher

@@ -38,5 +38,7 @@ class LineAssembler {
 std::string timestamp_now();
 // `bytes` with `prefix` before each line; before the first only when a line begins there.
 std::string with_prefix(std::string_view bytes, const std::string& prefix, bool at_line_start);
+// Each line ended by "\r\n", for terminals that do not return by themselves.
+std::string with_returns(std::string_view bytes);
 
 }  // namespace rlx::launcher

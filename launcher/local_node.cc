@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "launcher/environment.h"
+#include "launcher/rank_terminal.h"
 
 namespace rlx::launcher {
 namespace {
@@ -34,6 +35,10 @@ RankFacts facts_of(const JobSpec& job, std::uint32_t rank) {
   facts.job_id = job.id;
   facts.threads = static_cast<int>(spec.threads);
   return facts;
+}
+
+bool has_terminal(const JobSpec& job, std::uint32_t rank) {
+  return job.pty && job.pty->rank == rank;
 }
 
 }  // namespace
@@ -175,6 +180,14 @@ Result<pmix::ChildSetup> LocalNode::environment_of(const JobSpec& job, std::uint
   return setup;
 }
 
+Status LocalNode::open_streams(const JobSpec& job, std::uint32_t rank, Pipes& pipes) {
+  if (!has_terminal(job, rank)) return open_pipes(job, rank, pipes);
+  RLX_TRY(open_terminal(job.pty->size, pipes.rank_side[0], pipes.node_side[0]));
+  pipes.node_side[1] = Fd(fcntl(pipes.node_side[0].get(), F_DUPFD_CLOEXEC, 3));
+  if (!pipes.node_side[1]) return fail_errno("cannot share a pseudo-terminal (ulimit -n?)");
+  return {};
+}
+
 Status LocalNode::open_pipes(const JobSpec& job, std::uint32_t rank, Pipes& pipes) {
   const auto& readers = job.stdin_ranks;
   if (std::find(readers.begin(), readers.end(), rank) == readers.end())
@@ -194,10 +207,12 @@ void LocalNode::watch_pipes(Job& job, std::uint32_t rank, Pipes pipes) {
   StreamOwner& owner = *this;
   const RankId id{job.spec.number, rank};
   const OutputSpec& output = job.spec.output;
+  const Channel channel = has_terminal(job.spec, rank) ? Channel::kTerminal : Channel::kPipe;
   if (pipes.node_side[0])
-    started.in = std::make_unique<InputStream>(loop_, owner, id, std::move(pipes.node_side[0]));
+    started.in =
+        std::make_unique<InputStream>(loop_, owner, id, std::move(pipes.node_side[0]), channel);
   started.out = std::make_unique<OutputStream>(loop_, owner, id, Stream::kStdout,
-                                               std::move(pipes.node_side[1]), output);
+                                               std::move(pipes.node_side[1]), output, channel);
   if (pipes.node_side[2])
     started.err = std::make_unique<OutputStream>(loop_, owner, id, Stream::kStderr,
                                                  std::move(pipes.node_side[2]), output);
@@ -209,7 +224,7 @@ std::optional<StartProblem> LocalNode::start_rank(Job& job, std::uint32_t rank,
   const AppSpec& app = job.spec.apps[place.app];
   Pipes pipes;
   auto child = environment_of(job.spec, rank, program);
-  const Status ready = child ? open_pipes(job.spec, rank, pipes) : tl::unexpected(child.error());
+  const Status ready = child ? open_streams(job.spec, rank, pipes) : tl::unexpected(child.error());
   if (!ready) return StartProblem{1, ready.error().text};
   const CpuSet cpus = place.cpus.empty() ? CpuSet() : CpuSet::parse(place.cpus).value();
   ProcessSpec spec;
@@ -217,9 +232,12 @@ std::optional<StartProblem> LocalNode::start_rank(Job& job, std::uint32_t rank,
   spec.argv = &app.argv;
   spec.environment = &child->environment;
   spec.wdir = app.wdir;
+  spec.owns_terminal = has_terminal(job.spec, rank);
+  const int out = spec.owns_terminal ? 0 : 1;
+  const int err = job.spec.output.merge_stderr ? out : spec.owns_terminal ? 0 : 2;
   spec.stdin_fd = pipes.rank_side[0].get();
-  spec.stdout_fd = pipes.rank_side[1].get();
-  spec.stderr_fd = pipes.rank_side[job.spec.output.merge_stderr ? 1 : 2].get();
+  spec.stdout_fd = pipes.rank_side[out].get();
+  spec.stderr_fd = pipes.rank_side[err].get();
   spec.kept_fd = child->pmi_fd;
   spec.cpus = &cpus;
   spec.signal_mask = setup_.signal_mask;
@@ -262,11 +280,15 @@ bool LocalNode::text(OutputStream& stream, Text text) {
   if (!job.output.directory.empty())
     if (auto status = files_.write(stream.rank(), stream.stream(), text); !status)
       head_.output(stream.rank(), Stream::kStderr, {"rlxrun: " + status.error().text + "\n", true});
-  if (job.output.send) head_.output(stream.rank(), stream.stream(), std::move(text));
-  return job.output.send;
+  const bool send = job.output.send || has_terminal(job, stream.rank().rank);
+  if (send) head_.output(stream.rank(), stream.stream(), std::move(text));
+  return send;
 }
 
 void LocalNode::ended(OutputStream& stream) {
+  // Nobody has the terminal open any more, and nobody will read from it.
+  if (has_terminal(jobs_.at(stream.rank().job).spec, stream.rank().rank))
+    find(stream.rank())->in.reset();
   head_.output_ended(stream.rank(), stream.stream());
   check_quiet();
 }
@@ -287,6 +309,11 @@ void LocalNode::input(RankId id, std::string bytes) {
 void LocalNode::input_ended(RankId id) {
   Rank* rank = find(id);
   if (rank && rank->in) rank->in->end();
+}
+
+void LocalNode::resize(RankId id, WindowSize size) {
+  const Rank* rank = find(id);
+  if (rank && rank->in) set_window(rank->in->fd(), size);
 }
 
 void LocalNode::input_taken(InputStream& stream, std::size_t n_bytes, bool closed) {

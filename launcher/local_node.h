@@ -61,6 +61,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void output_taken(RankId rank, Stream stream, std::size_t n_bytes) override;
   void input(RankId rank, std::string bytes) override;
   void input_ended(RankId rank) override;
+  void resize(RankId rank, WindowSize size) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
   void report() override;
 
@@ -106,6 +107,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   std::optional<StartProblem> confirm_started(Job& job, StartBatch& batch);
   Result<pmix::ChildSetup> environment_of(const JobSpec& job, std::uint32_t rank,
                                           const Runnable& program);
+  Status open_streams(const JobSpec& job, std::uint32_t rank, Pipes& pipes);
   Status open_pipes(const JobSpec& job, std::uint32_t rank, Pipes& pipes);
   void watch_pipes(Job& job, std::uint32_t rank, Pipes pipes);
 

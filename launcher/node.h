@@ -55,6 +55,17 @@ struct OutputSpec {
   std::size_t window = 0;  // bytes of one stream on their way to the head
 };
 
+// Of a terminal, in characters; 0: not known.
+struct WindowSize {
+  std::uint16_t rows = 0, columns = 0;
+};
+
+// The rank that has a pseudo-terminal as standard input, output and error.
+struct PtySpec {
+  std::uint32_t rank = 0;
+  WindowSize size;
+};
+
 struct JobSpec {
   std::uint32_t number = 0;
   std::string name;  // of the PMIx namespace
@@ -71,6 +82,7 @@ struct JobSpec {
   std::vector<std::uint32_t> stdin_ranks;  // these have a pipe; the others read /dev/null
   bool stacks = false;                     // report() tells what each rank is doing, too
   bool inherit_stdin = false;  // the one of stdin_ranks gets the daemon's own input instead
+  std::optional<PtySpec> pty;  // of one of stdin_ranks
 };
 
 // Why a rank was not started.
@@ -120,6 +132,8 @@ class Node {
   virtual void output_taken(RankId rank, Stream stream, std::size_t n_bytes) = 0;
   virtual void input(RankId rank, std::string bytes) = 0;
   virtual void input_ended(RankId rank) = 0;
+  // The window of the rank's pseudo-terminal.
+  virtual void resize(RankId rank, WindowSize size) = 0;
   virtual void spawn_answer(std::uint64_t id, const Result<std::string>& job) = 0;
   virtual void report() = 0;
 };

@@ -29,9 +29,11 @@ void fields(auto& a, Like<RankSpec> auto& s) {
 void fields(auto& a, Like<OutputSpec> auto& s) {
   a(s.return_ends_line, s.merge_stderr, s.timestamp, s.directory, s.append, s.send, s.window);
 }
+void fields(auto& a, Like<WindowSize> auto& s) { a(s.rows, s.columns); }
+void fields(auto& a, Like<PtySpec> auto& s) { a(s.rank, s.size); }
 void fields(auto& a, Like<JobSpec> auto& s) {
   a(s.number, s.name, s.id, s.nodes, s.apps, s.ranks, s.universe_size, s.oversubscribed, s.parent,
-    s.master_address, s.master_port, s.output, s.stdin_ranks, s.stacks, s.inherit_stdin);
+    s.master_address, s.master_port, s.output, s.stdin_ranks, s.stacks, s.inherit_stdin, s.pty);
 }
 void fields(auto& a, Like<StartProblem> auto& s) { a(s.exit_code, s.text); }
 void fields(auto& a, Like<Text> auto& s) { a(s.bytes, s.whole); }
@@ -170,6 +172,7 @@ bool is_consistent(const JobSpec& job) {
       return false;
   for (const auto rank : job.stdin_ranks)
     if (rank >= job.ranks.size()) return false;
+  if (job.pty && job.pty->rank >= job.ranks.size()) return false;
   return !job.inherit_stdin;  // nobody here has the user's input
 }
 bool is_consistent(const Hello& hello) {
@@ -237,6 +240,7 @@ void NodeSender::output_taken(RankId rank, Stream stream, std::size_t n_bytes) {
 }
 void NodeSender::input(RankId rank, std::string bytes) { send(Kind::kInput, rank, bytes); }
 void NodeSender::input_ended(RankId rank) { send(Kind::kInputEnded, rank); }
+void NodeSender::resize(RankId rank, WindowSize size) { send(Kind::kResize, rank, size); }
 void NodeSender::spawn_answer(std::uint64_t id, const Result<std::string>& job) {
   send(Kind::kSpawnAnswer, id, job);
 }
@@ -308,6 +312,9 @@ Status deliver(const Frame& frame, Node& node) {
       break;
     case Kind::kInputEnded:
       done = to(&Node::input_ended);
+      break;
+    case Kind::kResize:
+      done = to(&Node::resize);
       break;
     case Kind::kSpawnAnswer:
       done = to(&Node::spawn_answer);

@@ -155,6 +155,15 @@ constexpr Option kOptions[] = {
     {"--stdin", "-stdin -s", "WHO", Group::kOutput, false,
      "rank that reads standard input (default 0), all or none",
      read<read_stdin, &CommandLine::stdin_to>},
+    {"--pty", "-pty", "[=RANK]", Group::kOutput, false,
+     "give this rank (default 0) a terminal, on whichever host it runs, for debuggers, shells and "
+     "editors: it gets what is typed, Ctrl-C too, and what it writes is shown at once, without "
+     "tags and whatever --output-dir says",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       RLX_TRY_ASSIGN(const int rank, w.empty() ? Result<int>(0) : read_count(w[0], 0));
+       line.pty_rank = static_cast<std::uint32_t>(rank);
+       return {};
+     }},
 
     {"--kill-grace", "", "TIME", Group::kEnd, false,
      "time between SIGTERM and SIGKILL for the other ranks when one fails (default 0.5)",

@@ -55,6 +55,13 @@ std::unique_ptr<Output::Side> Output::open(Stream stream) {
   return side;
 }
 
+// Our terminals may then be in raw mode, now and then; a return too many does no harm.
+void Output::pass_through(RankId rank) {
+  const Terminal::Key key = key_of(rank, Stream::kStdout);
+  out_->terminal->pass_through(key, is_terminal_);
+  if (err_) err_->terminal->pass_through(key, isatty(STDERR_FILENO) != 0);
+}
+
 void Output::write(RankId rank, Stream stream, Text text) {
   Side& to = side(stream);
   to.terminal->write(key_of(rank, stream), std::move(text));

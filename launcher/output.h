@@ -27,6 +27,8 @@ class OutputOwner {
 class Output {
  public:
   Output(Loop& loop, OutputOwner& owner);
+  // Standard output of this rank is that of its pseudo-terminal.
+  void pass_through(RankId rank);
   void write(RankId rank, Stream stream, Text text);
   void ended(RankId rank, Stream stream);
   // A line of rlxrun itself, on standard error.

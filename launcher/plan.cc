@@ -56,6 +56,28 @@ std::vector<std::string> gpu_environment(const Plan& plan, const Place& place,
   return entries;
 }
 
+// Of standard input: the ranks that --stdin and --pty name must be, and be the same.
+Status check_reader(const CommandLine& line, int n_ranks) {
+  const int to = line.stdin_to.value_or(0);
+  if (to >= n_ranks && to > 0)
+    return fail(Code::kInvalid,
+                fmt::format("--stdin {}: the job has ranks 0 to {}", to, n_ranks - 1));
+  if (!line.pty_rank) return {};
+  const int pty = static_cast<int>(*line.pty_rank);
+  if (pty >= n_ranks)
+    return fail(Code::kInvalid,
+                fmt::format("--pty={}: the job has ranks 0 to {}", pty, n_ranks - 1));
+  if (line.stdin_to.value_or(pty) != pty)
+    return fail(Code::kInvalid,
+                fmt::format("--pty={} beside --stdin {}: the rank with the terminal reads standard "
+                            "input, and no other",
+                            pty,
+                            to == kStdinAll    ? "all"
+                            : to == kStdinNone ? "none"
+                                               : std::to_string(to)));
+  return {};
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const CommandLine& line, std::vector<Host> hosts,
@@ -75,9 +97,7 @@ Result<Plan> make_plan(const CommandLine& line, std::vector<Host> hosts,
   RLX_TRY_ASSIGN(plan.app_sizes, count_ranks(line.apps, line.map, plan.hosts, named));
   RLX_TRY_ASSIGN(plan.mapping, map_ranks(plan.app_sizes, line.map, plan.hosts, named));
   const int n_ranks = static_cast<int>(plan.mapping.places.size());
-  if (line.stdin_to >= n_ranks && line.stdin_to > 0)
-    return fail(Code::kInvalid,
-                fmt::format("--stdin {}: the job has ranks 0 to {}", line.stdin_to, n_ranks - 1));
+  RLX_TRY(check_reader(line, n_ranks));
   return plan;
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,7 +17,7 @@
 namespace rlx::launcher {
 namespace {
 
-enum class Step { kBind, kDirectory, kExec };
+enum class Step { kBind, kDirectory, kTerminal, kExec };
 
 // What a child tells its parent, in one write; nothing when all went well.
 struct Report {
@@ -58,6 +59,8 @@ void tell(const Attempt& attempt, Step step) {
   const int from[3] = {spec.stdin_fd, spec.stdout_fd, spec.stderr_fd};
   for (int to = 0; to < 3; ++to)
     if (from[to] != to) dup2(from[to], to);
+  if (spec.owns_terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) != 0)
+    give_up(attempt, Step::kTerminal);
   if (spec.kept_fd >= 0) fcntl(spec.kept_fd, F_SETFD, 0);
   if (!spec.ignores_sigpipe) signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &spec.signal_mask, nullptr);
@@ -76,6 +79,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 StartFailure describe(const std::string& file, const std::string& wdir, Step step, int error) {
   if (step == Step::kDirectory)
     return {1, fmt::format("cannot enter the directory {}: {}", wdir, strerror(error))};
+  if (step == Step::kTerminal)
+    return {1, fmt::format("cannot give {} a terminal: {}", file, strerror(error))};
   const int code = error == ENOENT ? 127 : 126;
   if (error == ENOEXEC)
     return {code,

@@ -33,7 +33,8 @@ struct ProcessSpec {
   const std::vector<std::string>* environment = nullptr;
   std::string wdir;  // "": stay
   int stdin_fd = 0, stdout_fd = 1, stderr_fd = 2;
-  int kept_fd = -1;  // stays open under its own number
+  bool owns_terminal = false;  // standard input becomes its controlling terminal
+  int kept_fd = -1;            // stays open under its own number
   const CpuSet* cpus = nullptr;
   sigset_t signal_mask;          // of the new process
   bool ignores_sigpipe = false;  // as rlxrun itself was started

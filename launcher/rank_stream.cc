@@ -7,24 +7,28 @@
 #include <array>
 #include <cerrno>
 
+#include "launcher/rank_terminal.h"
+
 namespace rlx::launcher {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 << 10;  // longer ones travel in pieces
 constexpr std::size_t kLeastRead = 4 << 10;
 constexpr double kPromptDelay = 0.2;  // a line this long unfinished is a prompt
+constexpr double kEndAgain = 0.05;    // between two looks whether a terminal's reader wants more
 
 void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
 }  // namespace
 
 OutputStream::OutputStream(Loop& loop, StreamOwner& owner, RankId rank, Stream stream, Fd fd,
-                           const OutputSpec& spec)
+                           const OutputSpec& spec, Channel channel)
     : loop_(loop),
       owner_(owner),
       rank_(rank),
       stream_(stream),
       fd_(std::move(fd)),
+      channel_(channel),
       lines_(spec.return_ends_line, kLongestLine),
       show_prompts_(spec.return_ends_line),
       window_(spec.window) {
@@ -41,10 +45,17 @@ bool OutputStream::read_once() {
     end();
     return false;
   }
-  for (auto& text : lines_.take({buffer.data(), static_cast<std::size_t>(n)}))
-    give(std::move(text));
-  expect_rest();
+  const std::string_view bytes(buffer.data(), static_cast<std::size_t>(n));
+  if (channel_ == Channel::kTerminal)
+    give({std::string(bytes), bytes.ends_with('\n')});
+  else
+    give_lines(bytes);
   return true;
+}
+
+void OutputStream::give_lines(std::string_view bytes) {
+  for (auto& text : lines_.take(bytes)) give(std::move(text));
+  expect_rest();
 }
 
 void OutputStream::give(Text text) {
@@ -88,8 +99,8 @@ bool OutputStream::close_now() {
   return true;
 }
 
-InputStream::InputStream(Loop& loop, StreamOwner& owner, RankId rank, Fd fd)
-    : owner_(owner), rank_(rank), fd_(std::move(fd)) {
+InputStream::InputStream(Loop& loop, StreamOwner& owner, RankId rank, Fd fd, Channel channel)
+    : loop_(loop), owner_(owner), rank_(rank), fd_(std::move(fd)), channel_(channel) {
   set_nonblocking(fd_.get());
   writable_ = loop.on_writable(fd_.get(), [this] { write_some(); });
   writable_.pause();
@@ -103,7 +114,7 @@ void InputStream::write(std::string bytes) {
 
 void InputStream::end() {
   ending_ = true;
-  if (pending_.empty()) close();
+  if (pending_.empty()) finish();
 }
 
 void InputStream::write_some() {
@@ -113,12 +124,24 @@ void InputStream::write_some() {
   const std::size_t taken = closed ? pending_.size() : static_cast<std::size_t>(n);
   pending_.erase(0, taken);
   if (pending_.empty()) writable_.pause();
-  if (closed || (ending_ && pending_.empty())) close();
+  if (closed)
+    close();
+  else if (ending_ && pending_.empty())
+    finish();
   owner_.input_taken(*this, taken, closed);
+}
+
+// What a terminal has instead of an end is a character that ends one read, or none if the reader
+// has since taken the terminal out of the mode in which it counts; so it is typed again and again.
+void InputStream::finish() {
+  if (channel_ == Channel::kPipe) return close();
+  if (!has_unread(fd_.get())) type_end_of_input(fd_.get());
+  end_again_ = loop_.after(kEndAgain, [this] { finish(); });
 }
 
 void InputStream::close() {
   writable_.reset();
+  end_again_.reset();
   fd_.reset();
 }
 

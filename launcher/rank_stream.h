@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The node's ends of a rank's pipes: output cut into whole lines, input with a bound on what waits.
+// The node's ends of a rank's pipes or pseudo-terminal: output cut into whole lines (that of a
+// terminal passes as it comes), input with a bound on what waits.
 #pragma once
 
 #include <cstddef>
 #include <deque>
 #include <string>
+#include <string_view>
 
 #include "base/fd.h"
 #include "launcher/lines.h"
@@ -12,6 +14,8 @@
 #include "launcher/node.h"
 
 namespace rlx::launcher {
+
+enum class Channel { kPipe, kTerminal };
 
 class OutputStream;
 class InputStream;
@@ -29,7 +33,7 @@ class StreamOwner {
 class OutputStream {
  public:
   OutputStream(Loop& loop, StreamOwner& owner, RankId rank, Stream stream, Fd fd,
-               const OutputSpec& spec);
+               const OutputSpec& spec, Channel channel = Channel::kPipe);
   RankId rank() const { return rank_; }
   Stream stream() const { return stream_; }
   bool is_open() const { return static_cast<bool>(fd_); }
@@ -44,6 +48,7 @@ class OutputStream {
   // Whether more may come.
   bool read_once();
   void give(Text text);
+  void give_lines(std::string_view bytes);
   void expect_rest();
   void end();
 
@@ -52,6 +57,7 @@ class OutputStream {
   RankId rank_;
   Stream stream_;
   Fd fd_;
+  Channel channel_;
   LineAssembler lines_;
   bool show_prompts_;
   std::size_t window_, under_way_ = 0;
@@ -60,22 +66,26 @@ class OutputStream {
 
 class InputStream {
  public:
-  InputStream(Loop& loop, StreamOwner& owner, RankId rank, Fd fd);
+  InputStream(Loop& loop, StreamOwner& owner, RankId rank, Fd fd, Channel channel = Channel::kPipe);
   RankId rank() const { return rank_; }
+  int fd() const { return fd_.get(); }
   void write(std::string bytes);
-  // After what was written so far.
+  // After what was written so far. The rank finds the end of its input whenever it reads.
   void end();
 
  private:
   void write_some();
+  void finish();
   void close();
 
+  Loop& loop_;
   StreamOwner& owner_;
   RankId rank_;
   Fd fd_;
+  Channel channel_;
   std::string pending_;
   bool ending_ = false;
-  Watch writable_;
+  Watch writable_, end_again_;
 };
 
 }  // namespace rlx::launcher

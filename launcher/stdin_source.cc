@@ -18,11 +18,11 @@ bool can_poll(int fd) {
   return fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || isatty(fd));
 }
 
+}  // namespace
+
 bool terminal_is_ours() {
   return isatty(STDIN_FILENO) == 0 || tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
-
-}  // namespace
 
 StdinSource::StdinSource(Loop& loop, std::vector<RankId> readers, Give give, End end)
     : loop_(loop), give_(std::move(give)), end_(std::move(end)), pollable_(can_poll(STDIN_FILENO)) {

@@ -14,6 +14,9 @@
 
 namespace rlx::launcher {
 
+// Whether standard input is no terminal, or one that we have in the foreground.
+bool terminal_is_ours();
+
 class StdinSource {
  public:
   using Give = std::function<void(RankId rank, std::string bytes)>;

@@ -4,8 +4,14 @@
 #include <algorithm>
 
 namespace rlx::launcher {
+
+void Terminal::pass_through(Key key, bool raw) {
+  passing_ = key;
+  raw_ = raw;
+}
+
 void Terminal::write(Key key, Text text) {
-  if (owner_ && *owner_ != key) {
+  if (owner_ && *owner_ != key && passing_ != key) {
     held_.push_back({key, std::move(text)});
     return;
   }
@@ -17,18 +23,22 @@ void Terminal::put(Key key, Text text) {
   if (text.bytes.empty()) return;
   const std::size_t taken = text.bytes.size();
   const bool whole = text.whole || text.bytes.back() == '\n';
-  std::string bytes;
-  if (!at_line_start_ && last_ != key) {
-    bytes = "\n";
-    at_line_start_ = true;
-  }
-  const std::string prefix = prefix_(key);
-  bytes += prefix.empty() ? std::move(text.bytes) : with_prefix(text.bytes, prefix, at_line_start_);
+  std::string bytes =
+      passing_ == key ? std::move(text.bytes) : in_lines(key, std::move(text.bytes));
   at_line_start_ = whole;
   last_ = key;
   owner_ = whole ? std::nullopt : std::optional(key);
   if (owner_) ++owner_writes_;
   sink_(std::move(bytes), key, taken);
+}
+
+// On a line of its own, with the prefix.
+std::string Terminal::in_lines(Key key, std::string bytes) {
+  const bool breaks = !at_line_start_ && last_ != key;
+  std::string out = breaks ? "\n" : "";
+  const std::string prefix = prefix_(key);
+  out += prefix.empty() ? std::move(bytes) : with_prefix(bytes, prefix, breaks || at_line_start_);
+  return raw_ ? with_returns(out) : out;
 }
 
 void Terminal::release() {

@@ -5,6 +5,8 @@
 // the line ends, and what others have is held; flow control bounds what they can send meanwhile. An
 // owner that falls silent loses the output, so that a rank which waits for another one cannot block
 // it.
+//
+// One stream may be that of a pseudo-terminal, which is written at once and as it is.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +30,9 @@ class Terminal {
 
   Terminal(Sink sink, Prefix prefix) : sink_(std::move(sink)), prefix_(std::move(prefix)) {}
 
+  // This one waits for nobody, and nothing is added to it; others end their lines as a terminal in
+  // raw mode needs it if `raw`.
+  void pass_through(Key key, bool raw);
   void write(Key key, Text text);
   // No more comes from this stream.
   void close(Key key);
@@ -44,11 +49,13 @@ class Terminal {
     Text text;
   };
   void put(Key key, Text text);
+  std::string in_lines(Key key, std::string bytes);
   void release();
 
   Sink sink_;
   Prefix prefix_;
-  std::optional<Key> owner_;
+  std::optional<Key> owner_, passing_;
+  bool raw_ = false;
   Key last_ = 0;
   bool at_line_start_ = true;
   std::uint64_t owner_writes_ = 0;

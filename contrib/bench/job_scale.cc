@@ -62,12 +62,13 @@ class Taker final : public Node {
   void start(const JobSpec& job) override { read = job; }
   void signal(int) override {}
   void signal_ranks(const std::vector<RankId>&, int) override {}
-  void end(double) override {}
+  void end(double, int) override {}
   void end_ranks(const std::vector<RankId>&, double) override {}
   void finish() override {}
   void output_taken(RankId, Stream, std::size_t) override {}
   void input(RankId, std::string) override {}
   void input_ended(RankId) override {}
+  void resize(RankId, WindowSize) override {}
   void spawn_answer(std::uint64_t, const Result<std::string>&) override {}
   void report() override {}
   JobSpec read;

@@ -61,6 +61,8 @@ head -c 5000000 /dev/urandom >"$work/input"
 from_input() { job --host h2:1,h3:1 sh -c 'sha256sum; hostname' <"$work/input"; }
 from_input >"$work/out" 2>"$work/err"
 that 'standard input reaches rank 0 on another host' grep -q "$(sha256sum <"$work/input" | cut -c1-64)" "$work/out"
+expect 'a terminal for rank 1, on another host' 0 job --host h2:1,h3:1 --pty=1 sh -c 'tty || true'
+that 'is there, and rank 0 has none' test "$(sed 's,/[0-9]*.$,,' "$work/out" | sort | tr '\n' ' ')" = '/dev/pts not a tty '
 # shellcheck disable=SC2016
 lines='for i in $(seq 1 2000); do printf "%s %04d %099d\n" $RLX_RANK $i 0; done'
 expect 'six ranks that write 2000 lines each' 0 job --host $three sh -c "$lines"

@@ -26,6 +26,7 @@ JobSpec some_job() {
   job.output.window = 1 << 20;
   job.output.directory = "/out";
   job.stdin_ranks = {1};
+  job.pty = PtySpec{1, {24, 80}};
   return job;
 }
 
@@ -40,6 +41,7 @@ void make_calls(Node& node) {
   node.output_taken({0, 1}, Stream::kStderr, 1ul << 40);
   node.input({0, 1}, std::string("a\0b", 3));
   node.input_ended({0, 1});
+  node.resize({0, 1}, {24, 80});
   node.spawn_answer(9, std::string("job"));
   node.spawn_answer(10, fail(Code::kInvalid, "why"));
   node.report();
@@ -96,7 +98,7 @@ void expect_same_calls(std::size_t n_calls) {
 }  // namespace
 
 Test(frames, carry_every_call_unchanged) {
-  expect_same_calls<NodeSender, Node>(12);
+  expect_same_calls<NodeSender, Node>(13);
   expect_same_calls<EventSender, NodeEvents>(11);
 }
 
@@ -114,6 +116,7 @@ Test(frames, with_inconsistent_jobs_are_refused) {
   cr_expect(refused([](JobSpec& job) { job.ranks[0].app = 1; }));
   cr_expect(refused([](JobSpec& job) { job.ranks[0].cpus = "3-1"; }));
   cr_expect(refused([](JobSpec& job) { job.stdin_ranks = {2}; }));
+  cr_expect(refused([](JobSpec& job) { job.pty->rank = 2; }));
   cr_expect(refused([](JobSpec& job) { job.apps[0].argv.clear(); }));
   cr_expect(refused([](JobSpec& job) { job.inherit_stdin = true; }));
 }

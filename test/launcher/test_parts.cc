@@ -246,6 +246,25 @@ Test(terminal, never_mixes_two_ranks_in_a_line) {
   cr_expect_eq(taken[4], 12u);
 }
 
+Test(terminal, passes_one_stream_through_at_once_and_as_it_is) {
+  std::string out;
+  Terminal terminal([&](const std::string& bytes, Terminal::Key, std::size_t) { out += bytes; },
+                    [](Terminal::Key key) { return "[" + std::to_string(key) + "] "; });
+  terminal.pass_through(1, true);
+  terminal.write(2, {"long", false});
+  terminal.write(1, {"$ ", false});  // in the middle of another's line
+  terminal.write(2, {" line\n", true});
+  terminal.write(1, {"\x1b[1mx", false});
+  expect_same(out, "[2] long$ \x1b[1mx");
+  terminal.write(1, {"\r\n", true});  // a line of its own ends
+  expect_same(out, "[2] long$ \x1b[1mx\r\n[2]  line\r\n");
+  terminal.write(1, {"$ ", false});
+  terminal.write(3, {"a\nb\n", true});
+  cr_expect(terminal.has_held());
+  terminal.owner_is_silent();
+  expect_same(out.substr(out.find("line")), "line\r\n$ \r\n[3] a\r\n[3] b\r\n");
+}
+
 Test(outcome, is_that_of_the_first_failure) {
   const RankName rank{{0, 3}, 17, "box"};
   const auto exited = [](int code) { return code << 8; };
