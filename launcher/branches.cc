@@ -12,8 +12,12 @@
 namespace rlx::launcher {
 namespace {
 
-constexpr double kLastWords = 0.3;  // seconds for an agent to end behind its connection
-constexpr double kLeaveTime = 3;    // for a daemon to clean up
+constexpr double kLastWords = 0.3;    // seconds for an agent to end behind its connection
+constexpr double kGreetingTime = 10;  // for what an agent that ended well has left running
+constexpr double kLeaveTime = 3;      // for a daemon to clean up
+// Link::kAnswerPeriods for a daemon to say that it is there though its agent has ended. At first it
+// looks what its host is like, which may take seconds.
+constexpr int kPeriodsOfRun = 2, kPeriodsOfStart = 10;
 
 }  // namespace
 
@@ -42,10 +46,17 @@ void Branches::link_down(Branch& branch, const LinkEnd& end) {
 void Branches::agent_ended(Branch& branch, int wait_status) {
   branch.agent = -1;
   branch.agent_status = wait_status;
-  // Something that it left behind may hold its output.
-  if (!branch.greeted && !branch.down)
-    branch.patience = loop_.after(kLastWords, [this, &branch] { finish(branch); });
+  // Something that it left behind may hold its output; or it was not needed any more.
+  if (branch.greeted && !branch.down)
+    demand_answer(branch);
+  else if (!branch.down)
+    branch.patience = loop_.after(wait_status == 0 ? kGreetingTime : kLastWords,
+                                  [this, &branch] { finish(branch); });
   finish_when_known(branch);
+}
+
+void Branches::demand_answer(Branch& branch) {
+  branch.link->demand_answer(branch.answered ? kPeriodsOfRun : kPeriodsOfStart);
 }
 
 void Branches::finish_when_known(Branch& branch) {

@@ -58,7 +58,7 @@ class Branches {
     std::string said;
     std::optional<int> agent_status;
     std::string cause;
-    bool greeted = false, down = false;
+    bool greeted = false, answered = false, down = false;
     bool misbehaved = false;  // the cause is what it did, not how its agent ended
   };
   std::optional<std::string> start_agent(Branch& branch);
@@ -71,6 +71,7 @@ class Branches {
   void greeted(Branch& branch);
   void read_errors(Branch& branch);
   void link_down(Branch& branch, const LinkEnd& end);
+  void demand_answer(Branch& branch);
   void agent_ended(Branch& branch, int wait_status);
   void finish_when_known(Branch& branch);
   void finish(Branch& branch);

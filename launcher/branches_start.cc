@@ -104,7 +104,10 @@ void Branches::open_link(Branch& branch, Fd in, Fd out) {
   branch.link = std::make_unique<Link>(
       loop_, std::move(in), std::move(out),
       LinkCalls{[this, &branch] { greeted(branch); },
-                [this](Frame frame) { owner_.from_below(std::move(frame)); },
+                [this, &branch](Frame frame) {
+                  branch.answered = true;
+                  owner_.from_below(std::move(frame));
+                },
                 [this, &branch](const LinkEnd& end) { link_down(branch, end); }});
   branch.link->await_greeting();
 }
@@ -113,6 +116,8 @@ void Branches::greeted(Branch& branch) {
   branch.greeted = true;
   branch.link->send({Kind::kHello, kHeadNode, branch.host.node, encode(branch.hello)});
   branch.link->start_heartbeat(settings_.ping_s);
+  branch.patience.reset();
+  if (branch.agent_status) demand_answer(branch);  // it has ended already
 }
 
 }  // namespace rlx::launcher

@@ -23,13 +23,13 @@ namespace rlx::launcher {
 
 inline constexpr std::uint32_t kHeadNode = 0xfffffffe;
 inline constexpr std::uint32_t kAllNodes = 0xffffffff;
-inline constexpr std::uint32_t kProtocol = 2;  // counts changes of any message
+inline constexpr std::uint32_t kProtocol = 3;  // counts changes of any message
 
 enum class Kind : std::uint8_t {
   // Between neighbours.
-  kPing = 1,
-  kHello,  // to a new daemon: who it is
-  kLeave,  // to all: nothing more will come
+  kPing = 1,  // with a body: to be answered by one without
+  kHello,     // to a new daemon: who it is
+  kLeave,     // to all: nothing more will come
   // From a daemon about itself or those below it.
   kWelcome,  // what its node is like
   kLost,     // nodes that cannot be started, or are gone

@@ -60,6 +60,26 @@ void Link::beat() {
   heartbeat_ = loop_.after(period_s_, [this] { beat(); });
 }
 
+void Link::demand_answer(int n_periods) {
+  send(Frame{Kind::kPing, kHeadNode, kHeadNode, "?"});
+  await_answer(n_periods);
+}
+
+// What lay in a pipe already is no answer, but while more comes it may be behind that.
+void Link::await_answer(int n_periods) {
+  answer_ = loop_.after(kAnswerPeriod, [this, n_periods] {
+    if (++periods_without_answer_ >= n_periods) return go_down({true, "no answer"});
+    await_answer(n_periods);
+  });
+}
+
+void Link::hear_ping(const Frame& ping) {
+  if (ping.body.empty())
+    answer_.reset();
+  else
+    send(Frame{Kind::kPing, kHeadNode, kHeadNode, {}});
+}
+
 void Link::send(FrameBytes bytes) {
   if (!out_ || going_down_) return;
   sent_ = true;
@@ -91,7 +111,7 @@ void Link::read_some() {
   const ssize_t n = read(in_.get(), buffer.data(), buffer.size());
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) return go_down({true, n == 0 ? "the connection was closed" : strerror(errno)});
-  silent_periods_ = 0;
+  silent_periods_ = periods_without_answer_ = 0;
   forgiving_ = false;
   std::string_view bytes(buffer.data(), static_cast<std::size_t>(n));
   if (awaits_greeting_ && !skip_to_greeting(bytes)) return;
@@ -100,7 +120,10 @@ void Link::read_some() {
     auto frame = reader_.next();
     if (!frame) return go_down({false, "its daemon sent " + frame.error().text});
     if (!*frame) return;
-    if ((*frame)->kind != Kind::kPing) calls_.frame(std::move(**frame));
+    if ((*frame)->kind == Kind::kPing)
+      hear_ping(**frame);
+    else
+      calls_.frame(std::move(**frame));
   }
 }
 
@@ -136,6 +159,7 @@ void Link::go_down(LinkEnd end) {
   readable_.reset();
   writable_.reset();
   heartbeat_.reset();
+  answer_.reset();
   going_down_ = loop_.after(0, [this, end = std::move(end)] {
     const auto call = calls_.down;  // may destroy us, and this with us
     const LinkEnd why = end;
@@ -149,6 +173,7 @@ void Link::close() {
   readable_.reset();
   writable_.reset();
   heartbeat_.reset();
+  answer_.reset();
   going_down_.reset();
   in_.reset();
   out_.reset();

@@ -45,6 +45,10 @@ class Link {
   // From now on something is sent at least every `period_s`, and expected from the other side: six
   // periods without anything, and the link is down.
   void start_heartbeat(double period_s);
+  // The other side is to say at once that it is there: as many periods of kAnswerPeriod without a
+  // byte, and the link is down, as if it had been closed.
+  static constexpr double kAnswerPeriod = 1.5;
+  void demand_answer(int n_periods);
   // The other side may be stopped and silent until it is heard again.
   void forgive_silence() { forgiving_ = true; }
   void send(FrameBytes bytes);
@@ -57,6 +61,8 @@ class Link {
   bool skip_to_greeting(std::string_view& bytes);
   void write_some();
   void beat();
+  void await_answer(int n_periods);
+  void hear_ping(const Frame& ping);
   void go_down(LinkEnd end);
 
   Loop& loop_;
@@ -69,9 +75,9 @@ class Link {
   std::deque<FrameBytes> queue_;
   std::size_t n_written_ = 0;  // of queue_.front()
   double period_s_ = 0;
-  int silent_periods_ = 0;
+  int silent_periods_ = 0, periods_without_answer_ = 0;
   bool sent_ = false;
-  Watch readable_, writable_, heartbeat_, going_down_;
+  Watch readable_, writable_, heartbeat_, answer_, going_down_;
 };
 
 }  // namespace rlx::launcher

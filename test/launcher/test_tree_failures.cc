@@ -137,6 +137,35 @@ Test(tree_loss, of_a_host_that_falls_silent_is_noticed, .timeout = 60) {
   cr_expect(mark.gone_within(kSoon));
 }
 
+// What an agent leaves behind may hold its pipe; so may a daemon that it started and did not wait
+// for.
+Test(tree_loss, is_what_became_of_the_daemon_not_of_its_agent, .timeout = 120) {
+  const Mark mark;
+  const FakeHosts held("", "sleep 100 & sh -c \"$*\"");
+  Background lost(with_sh(held.options(2) + " --heartbeat 60", "echo $RANK $PPID; exec sleep 100"),
+                  mark);
+  int daemon = 0;
+  for (int i = 0; i < 2; ++i) {
+    int rank = 0, pid = 0;
+    cr_assert_eq(sscanf(lost.line().c_str(), "%d %d", &rank, &pid), 2, "%s", lost.err().c_str());
+    if (rank == 1) daemon = pid;
+  }
+  kill(daemon, SIGKILL);
+  cr_expect_eq(lost.wait(), 1, "%s", lost.err().c_str());
+  cr_expect(holds(lost.err(), "lost host h1 with ranks 1: agent exited with code 137"), "%s",
+            lost.err().c_str());
+
+  const FakeHosts left("", "exec 3<&0; sh -c \"$*\" <&3 3<&- & exit 0");
+  Background kept(with_sh(left.options(2),
+                          "trap 'echo end; exit 0' USR1; echo up; while :; do sleep 0.05; done"),
+                  mark);
+  for (int i = 0; i < 2; ++i) expect_same(kept.line(), "up", kept.err());
+  for (int i = 0; i < 400; ++i) pause_10ms();  // longer than an answer is waited for
+  kept.signal(SIGUSR1);
+  for (int i = 0; i < 2; ++i) expect_same(kept.line(), "end", kept.err());
+  cr_expect_eq(kept.wait(), 0, "%s", kept.err().c_str());
+}
+
 // Ctrl-Z stops the head, which then says nothing for as long as the user likes.
 Test(tree_loss, is_not_what_a_stopped_head_is, .timeout = 60) {
   const FakeHosts hosts;
