@@ -246,7 +246,6 @@ int run_daemon(bool dials) {
   open_missing_standard_streams();
   Environment environment = Environment::of_this_process();
   ensure_home(environment);
-  const Guard guard = Guard::start();
   Fd in, out;
   if (dials) {
     auto socket = call_in(environment);
@@ -258,6 +257,7 @@ int run_daemon(bool dials) {
     out = Fd(fcntl(in.get(), F_DUPFD_CLOEXEC, 3));
   }
   Fd pipe_in = take_over(STDIN_FILENO, O_RDONLY), pipe_out = take_over(STDOUT_FILENO, O_WRONLY);
+  const Guard guard = Guard::start(dials ? in.get() : pipe_in.get());
   Daemon daemon(guard, environment);
   return dials ? daemon.run(std::move(in), std::move(out))
                : daemon.run(std::move(pipe_in), std::move(pipe_out));

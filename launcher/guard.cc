@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
@@ -30,12 +31,25 @@ void obey(Orders& orders, const std::string& line) {
   if (line[0] == 'd') orders.directories.push_back(text);
 }
 
-// Sleeps until the launcher's end of the pipe is closed, which only its death does: its orders lie
-// in the pipe meanwhile, and cost no switch to this process.
-Orders listen(int pipe) {
-  pollfd death{pipe, 0, 0};
-  while (poll(&death, 1, -1) < 0) {
+constexpr int kLeaveMs = 2000;  // for a daemon whose parent is gone
+
+// Sleeps until the launcher's end of the pipe is closed, which only its death does, and brings that
+// about where it has to. Neither the orders in the pipe nor what comes by the link wakes us.
+void await_death(int pipe, int link, pid_t launcher) {
+  pollfd ends[] = {{pipe, 0, 0}, {link, POLLRDHUP, 0}};
+  while (poll(ends, 2, -1) < 0 || (ends[0].revents | ends[1].revents) == 0) {
   }
+  if (ends[0].revents == 0) {
+    while (poll(ends, 1, kLeaveMs) < 0) {
+    }
+    if (ends[0].revents == 0) kill(launcher, SIGKILL);  // it lives: the number is not another's
+    while (poll(ends, 1, -1) < 0) {
+    }
+  }
+  close(link);  // whoever is at its other end is to see that the launcher is dead
+}
+
+Orders read_orders(int pipe) {
   Orders orders;
   std::string pending;
   char buffer[4096];
@@ -62,32 +76,37 @@ void clean_up(const Orders& orders) {
   for (const auto& directory : orders.directories) std::filesystem::remove_all(directory, ignored);
 }
 
-[[noreturn]] void guard_main(int pipe) {
+[[noreturn]] void guard_main(int pipe, int link, pid_t launcher) {
   setsid();  // the terminal's Ctrl-C is not for us
   for (const int signal_number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) signal(signal_number, SIG_IGN);
   prctl(PR_SET_NAME, "rlxrun-guard");
   // A reader of the launcher's output must see its end, and a file system must be free to be
   // unmounted.
-  dup2(pipe, 3);
-  close_range(4, ~0u, 0);
+  constexpr int kPipe = 3, kLink = 4;
+  const int kept = fcntl(pipe, F_DUPFD, kLink + 1);
+  if (link >= 0 && link != kLink) dup2(link, kLink);
+  dup2(kept, kPipe);
+  close_range(link >= 0 ? kLink + 1 : kLink, ~0u, 0);
   const int null = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
   close(null);
   if (chdir("/") != 0) _exit(1);
-  clean_up(listen(3));
+  await_death(kPipe, link >= 0 ? kLink : -1, launcher);
+  clean_up(read_orders(kPipe));
   _exit(0);
 }
 
 }  // namespace
 
-Guard Guard::start() {
+Guard Guard::start(int link) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Guard(-1, Fd());
   Fd reading(ends[0]), writing(ends[1]);
   // Like fork, but without an exit signal: waitpid(-1) then says "no child left" when the job has
   // none.
+  const pid_t launcher = getpid();
   const pid_t pid = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
-  if (pid == 0) guard_main(reading.get());
+  if (pid == 0) guard_main(reading.get(), link, launcher);
   return Guard(pid, pid > 0 ? std::move(writing) : Fd());
 }
 

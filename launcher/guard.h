@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A small process that outlives a launcher killed with SIGKILL: it then ends what the launcher had
-// started and removes its files.
+// started and removes its files. It also kills a daemon that does not leave though the link to its
+// parent is gone, because it is stopped (SIGSTOP) or stuck.
 #pragma once
 
 #include <sys/types.h>
@@ -15,8 +16,8 @@ namespace rlx::launcher {
 class Guard {
  public:
   // Before any thread exists. Where no process can be had, there is no guard, and nothing else
-  // changes.
-  static Guard start();
+  // changes. `link`: by which a daemon hears its parent; the guard sees when it is hung up.
+  static Guard start(int link = -1);
   Guard(Guard&&) = default;
   Guard& operator=(Guard&&) = delete;
   ~Guard();  // the launcher has cleaned up itself; waits until the process is gone

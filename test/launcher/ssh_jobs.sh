@@ -151,6 +151,11 @@ on h2 pkill -9 -o -x rlxrun
 wait $job
 said 'a daemon that is killed is named by its host' err h2
 that 'nothing is left on any host' quiet
+start --host h1:1,h2:1,h3:1 --heartbeat 0.2
+on h2 pkill -STOP -o -x rlxrun
+ended 'a daemon that is stopped for too long' 1
+said 'is named by its host' err 'lost host h2 .*silent'
+that 'and its directories are gone' eventually on h2 sh -c '! ls -d /tmp/rlx.* /dev/shm/rlx.*'
 # Ranks that go on without a lost host.
 start --host h1:1,h2:1,h3:1 --on-failure continue
 on h2 pkill -9 -o -x rlxrun

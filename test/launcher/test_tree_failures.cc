@@ -166,6 +166,28 @@ Test(tree_loss, is_what_became_of_the_daemon_not_of_its_agent, .timeout = 120) {
   cr_expect_eq(kept.wait(), 0, "%s", kept.err().c_str());
 }
 
+// Its agent's end does not take it along: on a real host it is in another session, or on another
+// machine.
+Test(tree_loss, of_a_daemon_that_is_stopped_leaves_nothing_there, .timeout = 60) {
+  const FakeHosts hosts("", "exec setsid -w sh -c \"$*\"");
+  const Mark mark;
+  Background job(
+      with_sh(hosts.options(2) + " --heartbeat 0.1",
+              "trap '' TERM; setsid sleep 100 & echo $RANK $PPID; while :; do sleep 1; done"),
+      mark);
+  int stopped = 0;
+  for (int i = 0; i < 2; ++i) {
+    int rank = 0, pid = 0;
+    cr_assert_eq(sscanf(job.line().c_str(), "%d %d", &rank, &pid), 2, "%s", job.err().c_str());
+    if (rank == 1) stopped = pid;
+  }
+  kill(stopped, SIGSTOP);
+  cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
+  cr_expect(holds(job.err(), "lost host h1 with ranks 1: ") && holds(job.err(), "silent for 0.6 s"),
+            "%s", job.err().c_str());
+  cr_expect(mark.gone_within(kSoon));
+}
+
 // Ctrl-Z stops the head, which then says nothing for as long as the user likes.
 Test(tree_loss, is_not_what_a_stopped_head_is, .timeout = 60) {
   const FakeHosts hosts;
