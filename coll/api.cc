@@ -12,6 +12,7 @@
 namespace rlx::api {
 
 World* g_world = nullptr;
+bool g_left = false;
 
 namespace {
 thread_local std::string g_error_text;
@@ -89,6 +90,10 @@ extern "C" {
 int rlx_init(void) {
   return guarded([]() -> Status {
     if (g_world) return fail(Code::kInvalid, "rlx_init was called twice");
+    if (g_left)
+      return fail(Code::kInvalid,
+                  "rlx_init after rlx_finalize: a process joins its job once, so call rlx_finalize "
+                  "only when nothing more is to be done");
     RLX_TRY_ASSIGN(auto world, World::join());
     g_world = world.release();
     return {};
@@ -98,6 +103,7 @@ int rlx_init(void) {
 int rlx_finalize(void) {
   return guarded([]() -> Status {
     RLX_TRY(initialized());
+    g_left = true;
     Status status = g_world->finalize();
     delete std::exchange(g_world, nullptr);
     return status;

@@ -21,6 +21,8 @@ namespace rlx::api {
 // that exits in between leaves it alone: what its parts need may be gone when static objects are
 // destroyed.
 extern World* g_world;
+// A process joins its job once: rlx_finalize was called. The launcher counts it as done then.
+extern bool g_left;
 
 // Remembers the text for rlx_error_text() and gives the code.
 int report(const Error& error);

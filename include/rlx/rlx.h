@@ -101,7 +101,7 @@ typedef struct rlx_status {
  */
 
 /* Joins the job this process was started in (PMIx environment), or makes a world of one.
- * Collective. */
+ * Collective. A process joins once: after rlx_finalize this is RLX_ERR_INVALID. */
 RLX_API int rlx_init(void);
 /* Leaves the job after all ranks called it. Collective. Communicators and requests become invalid.
  */

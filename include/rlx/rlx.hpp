@@ -404,9 +404,9 @@ class Comm {
   bool owned_ = false;
 };
 
-// The job: joined by the constructor, left by the destructor, both collective. One at a time a
-// process. If an exception destroys it, the job is not left in good order, so that the launcher
-// ends the other ranks instead of letting them wait.
+// The job: joined by the constructor, left by the destructor, both collective; once in a process: a
+// second one is RLX_ERR_INVALID. If an exception destroys it, the job is not left in good order, so
+// that the launcher ends the other ranks instead of letting them wait.
 class World : public Comm {
  public:
   World() : Comm(world_handle(), false), n_exceptions_(std::uncaught_exceptions()) {}

@@ -357,12 +357,13 @@ void exact_leaves(rlx_comm comm) {
   OK(rlx_exact_free(&sum));
 }
 
+bool refused(int error, const char* words) {
+  return error == RLX_ERR_INVALID && std::strstr(rlx_error_text(), words) != nullptr;
+}
+
 // Wrong arguments are refused on the spot and leave everything usable.
 void refusals(rlx_comm comm) {
   float x = 0;
-  const auto refused = [](int error, const char* words) {
-    return error == RLX_ERR_INVALID && std::strstr(rlx_error_text(), words) != nullptr;
-  };
   CHECK(refused(rlx_init(), "twice"));
   CHECK(refused(rlx_send(&x, 1, RLX_F32, g_size, 0, comm), "dest"));
   CHECK(refused(rlx_send(&x, 1, RLX_F32, 0, -5, comm), "tag"));
@@ -403,6 +404,8 @@ int main() {
   refusals(world);
   OK(rlx_finalize());
   CHECK(rlx_initialized() == 0);
+  CHECK(refused(rlx_init(), "a process joins its job once"));
+  CHECK(rlx_initialized() == 0 && !rlx_world());
   if (g_rank == 0) std::printf("api_check ok %d\n", g_size);
   return 0;
 }

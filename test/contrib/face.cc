@@ -249,13 +249,16 @@ void groups_and_memory(const rlx::World& world) {
 
 int main() {
   elements();
-  const rlx::World world;
-  messages(world);
-  many_requests(world);
-  reductions(world);
-  movements(world);
-  uneven(world);
-  groups_and_memory(world);
-  world.barrier();
-  if (world.rank() == 0) std::printf("rlx %s: all of rlx.hpp works\n", rlx::version());
+  {
+    const rlx::World world;
+    messages(world);
+    many_requests(world);
+    reductions(world);
+    movements(world);
+    uneven(world);
+    groups_and_memory(world);
+    world.barrier();
+    if (world.rank() == 0) std::printf("rlx %s: all of rlx.hpp works\n", rlx::version());
+  }
+  CHECK(error_of([] { const rlx::World again; }) == RLX_ERR_INVALID);
 }
