@@ -115,7 +115,8 @@ int rlx_initialized(void) { return g_world != nullptr; }
 void rlx_abort(int exit_code, const char* why) {
   const int code = exit_code >= 1 && exit_code <= 255 ? exit_code : 1;
   if (g_world) g_world->abort(code, why ? why : "rlx_abort");
-  std::fprintf(stderr, "rlx: abort before rlx_init: %s\n", why ? why : "");
+  std::fprintf(stderr, "rlx: abort %s: %s\n", g_left ? "after rlx_finalize" : "before rlx_init",
+               why ? why : "");
   std::_Exit(code);
 }
 

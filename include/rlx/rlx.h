@@ -108,7 +108,7 @@ RLX_API int rlx_init(void);
 RLX_API int rlx_finalize(void);
 RLX_API int rlx_initialized(void); /* 1 between rlx_init and rlx_finalize */
 /* Ends the whole job with exit_code (1..255) and the reason `why` on the launcher's standard error.
- */
+ * Before rlx_init and after rlx_finalize it ends this process so. */
 RLX_API void rlx_abort(int exit_code, const char* why);
 /* Text of the last error of this thread; never NULL. Valid until the thread's next rlx call. */
 RLX_API const char* rlx_error_text(void);
@@ -172,7 +172,8 @@ RLX_API int rlx_test_all(int n, rlx_request* requests, int* done, rlx_status* st
 /* Any: index of one that completed; RLX_UNDEFINED if all are NULL. */
 RLX_API int rlx_wait_any(int n, rlx_request* requests, int* index, rlx_status* status);
 RLX_API int rlx_test_any(int n, rlx_request* requests, int* index, int* done, rlx_status* status);
-/* Some: at least one; indices[0 .. *n_done) and statuses likewise. */
+/* Some: at least one; indices[0 .. *n_done) and statuses likewise. *n_done is RLX_UNDEFINED if all
+ * are NULL. */
 RLX_API int rlx_wait_some(int n, rlx_request* requests, int* n_done, int* indices,
                           rlx_status* statuses);
 RLX_API int rlx_test_some(int n, rlx_request* requests, int* n_done, int* indices,

@@ -126,6 +126,8 @@ void requests_any_some_all(rlx_comm comm) {
   for (int i = 0; i < kN; ++i) CHECK(in[static_cast<std::size_t>(i)] == peer * 1000 + i);
   OK(rlx_wait_any(kN, requests.data(), &index, nullptr));
   CHECK(index == RLX_UNDEFINED);
+  OK(rlx_wait_some(kN, requests.data(), &n_done, indices.data(), nullptr));
+  CHECK(n_done == RLX_UNDEFINED);
   int done = 0;
   OK(rlx_test_all(kN, requests.data(), &done, nullptr));
   CHECK(done == 1);

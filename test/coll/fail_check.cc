@@ -3,7 +3,7 @@
 // checks what the others and the launcher say. Survivors print the library's words and exit with 10
 // + the error's code.
 //
-//   PHASE before_init | after_init | in_collective | in_recv | in_finalize
+//   PHASE before_init | after_init | in_collective | in_recv | in_finalize | after_finalize
 //   HOW   kill (SIGKILL) | exit0 | exit3 | stop (SIGSTOP) | mismatch (another collective) | abort
 //   (rlx_abort 7)
 #include <rlx/rlx.h>
@@ -69,5 +69,6 @@ int main(int argc, char** argv) {
   if (phase == "in_recv") in_recv();
   if (phase == "in_finalize" && g_rank == g_victim) fail_now();
   must(rlx_finalize());
+  if (phase == "after_finalize" && g_rank == g_victim) fail_now();
   return 0;
 }

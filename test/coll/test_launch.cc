@@ -85,6 +85,8 @@ Test(launch, a_rank_that_dies_in_any_phase_ends_the_job_and_is_named, .timeout =
       {"in_collective", "exit0", 1, "without finaliz"},
       {"in_finalize", "exit0", 1, "without finaliz"},
       {"in_recv", "abort", 7, "had enough"},
+      {"before_init", "abort", 7, "abort before rlx_init: the victim had enough"},
+      {"after_finalize", "abort", 7, "abort after rlx_finalize: the victim had enough"},
   };
   for (const auto& row : table) {
     double seconds = 0;
