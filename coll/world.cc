@@ -190,13 +190,14 @@ Communicator* World::of_context(std::uint32_t context) const {
 }
 
 Status World::finalize() {
+  const Deadline all = deadline().started();
   // After this barrier nobody needs our memory or our messages any more.
-  Status met = world().collectives().run({.coll = Coll::barrier}, deadline());
-  if (met) met = endpoint_->flush(deadline());
+  Status met = world().collectives().run({.coll = Coll::barrier}, all);
+  if (met) met = endpoint_->flush(all);
   // Who still flushes may have a word for us, such as a report of a call that took long: it must be
   // read, or the flush waits for us and we for it.
   bootstrap_->meanwhile([this] { endpoint_->poll(); });
-  const Status left = bootstrap_->finalize(deadline());
+  const Status left = bootstrap_->finalize(all);
   return met ? left : met;
 }
 

@@ -33,6 +33,11 @@ test_coll_test_collectives_LDADD = $(TEST_LIBS) $(COLL_LIBS)
 check_PROGRAMS += test/coll/test_trouble
 test_coll_test_trouble_SOURCES = test/coll/test_trouble.cc test/coll/station.h test/coll/station.cc
 test_coll_test_trouble_LDADD = $(TEST_LIBS) $(COLL_LIBS)
+# The library exports the C interface only, so the test has a world of its own.
+check_PROGRAMS += test/coll/test_world
+test_coll_test_world_SOURCES = test/coll/test_world.cc coll/world.cc coll/communicator.cc
+test_coll_test_world_CXXFLAGS = $(AM_CXXFLAGS)
+test_coll_test_world_LDADD = $(TEST_LIBS) $(COLL_LIBS) libpmix_client.la libpmix_common.la $(PMIX_LIBS)
 
 # Jobs that tests start: built by make check, not tests themselves.
 EXTRA_PROGRAMS += test/coll/api_check test/coll/fail_check
