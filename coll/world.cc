@@ -177,6 +177,11 @@ Status World::free(Communicator* communicator) {
     return fail(Code::kInvalid,
                 fmt::format("{}: {} collectives are pending; wait for them before freeing it",
                             communicator->name(), n));
+  if (const int n = endpoint_->n_in_use(communicator->context()))
+    return fail(Code::kInvalid,
+                fmt::format("{}: {} pending; wait for {} before freeing it", communicator->name(),
+                            n == 1 ? "1 message is" : fmt::format("{} messages are", n),
+                            n == 1 ? "it" : "them"));
   endpoint_->clear_group(communicator->context());
   if (communicator->channel() >= 0) free_channels_ |= std::uint64_t{1} << communicator->channel();
   std::erase_if(communicators_, [&](const auto& c) { return c.get() == communicator; });

@@ -230,6 +230,7 @@ void Endpoint::set_group(std::uint32_t context, std::vector<int> ranks) {
   impl_->groups[context] = std::move(ranks);
 }
 void Endpoint::clear_group(std::uint32_t context) { impl_->groups.erase(context); }
+int Endpoint::n_in_use(std::uint32_t context) { return impl_->n_in_use(context); }
 std::vector<Pending> Endpoint::pending() const { return impl_->pending(); }
 std::string Endpoint::describe(const Request* request) const { return impl_->describe(request); }
 

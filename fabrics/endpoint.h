@@ -119,6 +119,9 @@ class Endpoint {
   // Waits that slept although something had come: 0 unless a wire forgets to ring.
   std::uint64_t n_late_wakes() { return waiter().n_late(); }
 
+  // Messages of a context that need it still: sends that are not done, receives not released.
+  int n_in_use(std::uint32_t context);
+
   // For messages about timeouts.
   std::vector<Pending> pending() const;
   std::string describe(const Request* request) const;

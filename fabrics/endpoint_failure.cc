@@ -189,6 +189,14 @@ void Endpoint::Impl::abandon(Request* request, std::int64_t after_ms) {
   request->finish(Code::kTimeout, text);
 }
 
+int Endpoint::Impl::n_in_use(std::uint32_t context) {
+  int n = 0;
+  send_pool.for_each_live([&](const SendOp& op) { n += !op.done && op.tag >> 32 == context; });
+  // One that is done still tells its source as a rank of the communicator.
+  recv_pool.for_each_live([&](const RecvOp& op) { n += op.want_tag >> 32 == context; });
+  return n;
+}
+
 std::vector<Pending> Endpoint::Impl::pending() {
   std::vector<Pending> out;
   const std::int64_t now = now_ns();

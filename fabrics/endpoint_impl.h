@@ -231,6 +231,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   void nudge(int to);
   std::string describe(const Request* request) const;
   std::vector<Pending> pending();
+  int n_in_use(std::uint32_t context);
   std::string who(int rank) const;
 
   bool poll() {

@@ -129,7 +129,9 @@ RLX_API int rlx_comm_dup(rlx_comm comm, rlx_comm* copy);
 /* Collective. Ranks of equal colour form a communicator, ordered by key, then by rank. Colour
  * RLX_UNDEFINED joins none and gets NULL; other colours are 0 or more. */
 RLX_API int rlx_comm_split(rlx_comm comm, int colour, int key, rlx_comm* part);
-RLX_API int rlx_comm_free(rlx_comm* comm); /* not the world; pending operations are an error */
+/* Not the world, and not while operations are pending, receives that nobody has waited for or
+ * tested among them: RLX_ERR_INVALID, and the communicator stays. */
+RLX_API int rlx_comm_free(rlx_comm* comm);
 
 /* --- Memory
  * ---------------------------------------------------------------------------------------------- */

@@ -27,6 +27,10 @@ int g_rank = 0, g_size = 1;
 
 using Floats = std::vector<float>;
 
+bool refused(int error, const char* words) {
+  return error == RLX_ERR_INVALID && std::strstr(rlx_error_text(), words) != nullptr;
+}
+
 Floats numbers(std::uint64_t n, int rank) {
   Floats v(n);
   for (std::uint64_t i = 0; i < n; ++i)
@@ -227,6 +231,22 @@ void v_collectives(rlx_comm comm) {
             static_cast<int>(r) * 10000 + g_rank * 100 + static_cast<int>(i));
 }
 
+// A communicator that a message still needs stays, and so does the message.
+void freeing_what_is_in_use(rlx_comm comm) {
+  rlx_comm other = nullptr;
+  OK(rlx_comm_dup(comm, &other));
+  std::int32_t out = 5, in = -1;
+  rlx_request receive = nullptr, send = nullptr;
+  OK(rlx_irecv(&in, 1, RLX_I32, g_rank, 1, other, &receive));
+  CHECK(refused(rlx_comm_free(&other), "1 message is pending") && other);
+  OK(rlx_isend(&out, 1, RLX_I32, g_rank, 1, other, &send));
+  OK(rlx_wait(&send, nullptr));
+  rlx_status status;
+  OK(rlx_wait(&receive, &status));
+  CHECK(in == 5 && status.source == g_rank);
+  OK(rlx_comm_free(&other));
+}
+
 // Many collectives of two communicators and messages under way at once, finished in another order.
 void overlapping(rlx_comm comm) {
   rlx_comm other = nullptr;
@@ -359,10 +379,6 @@ void exact_leaves(rlx_comm comm) {
   OK(rlx_exact_free(&sum));
 }
 
-bool refused(int error, const char* words) {
-  return error == RLX_ERR_INVALID && std::strstr(rlx_error_text(), words) != nullptr;
-}
-
 // Wrong arguments are refused on the spot and leave everything usable.
 void refusals(rlx_comm comm) {
   float x = 0;
@@ -400,6 +416,7 @@ int main() {
   for (const std::uint64_t n : {0, 1, g_size - 1, g_size + 1, 1000, 70000}) collectives(world, n);
   v_collectives(world);
   overlapping(world);
+  freeing_what_is_in_use(world);
   splits(world);
   pool_memory(world);
   exact_leaves(world);
