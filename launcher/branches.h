@@ -22,6 +22,8 @@ class BranchOwner {
   virtual void from_below(Frame frame) = 0;
   // Not after leave() or abandon().
   virtual void lost_below(const Lost& lost) = 0;
+  // Perhaps it will be lost soon; what to say of it.
+  virtual void silent_below(const Lost& suspect) = 0;
   // After leave() or abandon(): no daemon and no agent is left.
   virtual void branches_gone() = 0;
 };

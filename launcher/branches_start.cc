@@ -108,7 +108,13 @@ void Branches::open_link(Branch& branch, Fd in, Fd out) {
                   branch.answered = true;
                   owner_.from_below(std::move(frame));
                 },
-                [this, &branch](const LinkEnd& end) { link_down(branch, end); }});
+                [this, &branch](const LinkEnd& end) { link_down(branch, end); },
+                [this, &branch](double silent_s, double limit_s) {
+                  owner_.silent_below(
+                      {{branch.host.node},
+                       fmt::format("has been silent for {:g} s; after {:g} s it is lost", silent_s,
+                                   limit_s)});
+                }});
   branch.link->await_greeting();
 }
 

@@ -134,6 +134,11 @@ Status Cluster::hear(const Frame& frame) {
       lost_below(lost);
       return {};
     }
+    case Kind::kSilent: {
+      RLX_TRY_ASSIGN(const Lost suspect, decode_lost(frame.body));
+      silent_below(suspect);
+      return {};
+    }
     case Kind::kExchange:
       carry(frame);
       return {};
@@ -162,6 +167,11 @@ Status Cluster::exchange(const Frame& frame) {
 }
 
 void Cluster::lost_below(const Lost& lost) { lose(lost.nodes, lost.cause); }
+
+void Cluster::silent_below(const Lost& suspect) {
+  const auto node = suspect.nodes[0];
+  if (node < nodes_.size() && !ending_) head_.silent(setup_.hosts[node].name, suspect.cause);
+}
 
 void Cluster::lose(const std::vector<std::uint32_t>& nodes, const std::string& cause) {
   std::vector<std::uint32_t> gone;

@@ -47,6 +47,7 @@ class Daemon final : private BranchOwner, private pmix::Carrier {
   // BranchOwner
   void from_below(Frame frame) override;
   void lost_below(const Lost& lost) override;
+  void silent_below(const Lost& suspect) override;
   void branches_gone() override;
   // Of the PMIx server.
   void send(std::uint32_t to, std::string bytes) override;
@@ -186,6 +187,10 @@ void Daemon::send(std::uint32_t to, std::string bytes) {
 }
 
 void Daemon::lost_below(const Lost& lost) { up({Kind::kLost, index_, kHeadNode, encode(lost)}); }
+
+void Daemon::silent_below(const Lost& suspect) {
+  up({Kind::kSilent, index_, kHeadNode, encode(suspect)});
+}
 
 // Those below are lost with us.
 void Daemon::give_up(const std::string& why) {

@@ -33,6 +33,7 @@ enum class Kind : std::uint8_t {
   // From a daemon about itself or those below it.
   kWelcome,  // what its node is like
   kLost,     // nodes that cannot be started, or are gone
+  kSilent,   // a node that may be lost soon
   // Calls of Node.
   kStart,
   kSignal,

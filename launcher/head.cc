@@ -175,6 +175,10 @@ void Head::lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
   finish_when_all_ended();
 }
 
+void Head::silent(const std::string& host, const std::string& how) {
+  note(fmt::format("host {} {}", host, how));
+}
+
 void Head::output(RankId rank, Stream stream, Text text) {
   output_.write(rank, stream, std::move(text));
 }

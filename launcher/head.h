@@ -83,6 +83,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   void quiet() override;
   void lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
             const std::string& cause) override;
+  void silent(const std::string& host, const std::string& how) override;
 
   void start(const JobSpec& job);
   void start_input(const JobSpec& job);

@@ -53,6 +53,8 @@ void Link::start_heartbeat(double period_s) {
 void Link::beat() {
   if (!forgiving_ && ++silent_periods_ > kDeadPeriods)
     return go_down({false, fmt::format("silent for {:g} s", kDeadPeriods * period_s_)});
+  if (!forgiving_ && silent_periods_ == kDeadPeriods / 2 + 1 && calls_.silent)
+    calls_.silent(kDeadPeriods / 2 * period_s_, kDeadPeriods * period_s_);
   if (!std::exchange(sent_, false)) {
     send(Frame{Kind::kPing, kHeadNode, kHeadNode, {}});
     sent_ = false;

@@ -31,6 +31,8 @@ struct LinkCalls {
   std::function<void(Frame frame)> frame;
   // Once, from the loop: nothing comes and goes any more.
   std::function<void(const LinkEnd& end)> down;
+  // Half of the time has passed after which silence is an end. May be left out.
+  std::function<void(double silent_s, double limit_s)> silent = nullptr;
 };
 
 class Link {

@@ -122,7 +122,8 @@ Test(tree_loss, of_the_head_ends_the_job_everywhere, .timeout = 60) {
 Test(tree_loss, of_a_host_that_falls_silent_is_noticed, .timeout = 60) {
   const FakeHosts hosts;
   const Mark mark;
-  Background job(with_sh(hosts.options(2) + " --heartbeat 0.1", "echo $RANK $PPID; exec sleep 100"),
+  Background job(with_sh(hosts.options(2) + " -v --tree-radix 1 --heartbeat 0.1",
+                         "echo $RANK $PPID; exec sleep 100"),
                  mark);
   int stopped = 0;
   for (int i = 0; i < 2; ++i) {
@@ -132,6 +133,8 @@ Test(tree_loss, of_a_host_that_falls_silent_is_noticed, .timeout = 60) {
   }
   kill(stopped, SIGSTOP);
   cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
+  cr_expect(holds(job.err(), "host h1 has been silent for 0.3 s; after 0.6 s it is lost\n"), "%s",
+            job.err().c_str());
   cr_expect(holds(job.err(), "lost host h1 with ranks 1: ") && holds(job.err(), "silent for 0.6 s"),
             "%s", job.err().c_str());
   cr_expect(mark.gone_within(kSoon));
