@@ -36,6 +36,7 @@ void Branches::start(std::uint32_t self, const TreeSettings& settings,
 
 void Branches::give_up(Branch& branch, const std::string& cause) {
   branch.cause = cause;
+  if (branch.link) branch.link->close();
   branch.patience = loop_.after(0, [this, &branch] { finish(branch); });
 }
 
@@ -60,9 +61,11 @@ void Branches::arrived(const std::string& name, Fd socket) {
   }
 }
 
+// Nobody watches the step any more: its daemons are as good as lost. Where it was a daemon's end
+// that ended srun, its link says so first.
 void Branches::muster_ended(const std::string& why) {
   for (const auto& [node, branch] : branches_)
-    if (!branch->link) give_up(*branch, why);
+    if (!branch->link || !leaving_) give_up(*branch, why);
   check_gone();
 }
 

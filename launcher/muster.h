@@ -16,7 +16,7 @@ namespace rlx::launcher {
 
 struct MusterCalls {
   Listener::Arrived arrived;
-  // No more will come; what srun said.
+  // No more will come: how srun ended, and what it said.
   std::function<void(const std::string& why)> ended;
 };
 

@@ -89,4 +89,20 @@ eventually ranks_up 3
 on h1 pkill -9 -o -x rlxrun
 wait $!
 that 'nor does SIGKILL of rlxrun' quiet
+# srun is two processes; the second, if it is left, has the step killed.
+for which in '' '-o'; do
+  : >"$work/out"
+  allocate -N3 -n3 rlxrun -q sh -c 'echo up; sleep 98765 & sleep 98765' >"$work/out" 2>"$work/err" &
+  eventually ranks_up 3
+  # shellcheck disable=SC2086
+  on h1 pkill -9 $which -x srun
+  wait $!
+  verdict "$([ $? -eq 1 ]; echo $?)" "SIGKILL of srun${which:+s first process}"
+  said 'is a loss that names it' err 'lost host h[1-3] .*srun was killed by signal 9'
+  that 'and leaves nothing' quiet
+done
+# Slurm may have killed the daemons, and what cleans up after them, before they could.
+expect 'directories' 0 allocate -N3 -n3 rlxrun -q true
+clean() { for host in h1 h2 h3; do on $host sh -c '! ls -d /tmp/rlx.* /dev/shm/rlx.*' || return; done; }
+that 'are gone by the next job' clean
 all_done
