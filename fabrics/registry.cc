@@ -2,6 +2,7 @@
 #include "fabrics/registry.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -46,10 +47,10 @@ Result<std::vector<std::unique_ptr<Wire>>> make_wires(std::string_view wanted,
     const auto* const entry = std::find_if(std::begin(kTable), std::end(kTable),
                                            [&](const WireEntry& e) { return e.name == name; });
     if (entry == std::end(kTable))
-      return fail(Code::kInvalid,
-                  fmt::format("RLX_FABRICS: there is no fabric '{}'; did you mean '{}'?", name,
-                              nearest_word(name, known_names())));
+      return fail(Code::kInvalid, fmt::format("RLX_FABRICS: there is no fabric '{}', but {}", name,
+                                              fmt::join(known_names(), ", ")));
     auto wire = entry->make(facts);
+    if (!wire && all && wire.error().code == Code::kInvalid) return tl::unexpected(wire.error());
     if (!wire && !all)
       return fail(wire.error().code, fmt::format("RLX_FABRICS: {}: {}", name, wire.error().text));
     if (!wire) {

@@ -21,9 +21,10 @@ Status set_congestion(int fd, const Congestion& congestion, bool host_local) {
   if (!name) return {};
   if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, strlen(name)) == 0) return {};
   if (congestion.wanted.empty()) return {};  // our preference only: the system's will do
-  return fail_errno(errno, fmt::format("RLX_TCP_CONGESTION={}: the kernel does not let us use it "
-                                       "(sysctl net.ipv4.tcp_allowed_congestion_control)",
-                                       name));
+  return fail(Code::kInvalid,
+              fmt::format("RLX_TCP_CONGESTION={}: the kernel does not let us use it: {} "
+                          "(sysctl net.ipv4.tcp_allowed_congestion_control)",
+                          congestion.wanted, strerror(errno)));
 }
 
 Result<Fd> open_socket(const SocketAddress& at) {

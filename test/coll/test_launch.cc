@@ -59,6 +59,23 @@ Test(launch, a_program_without_a_launcher_is_a_world_of_one) {
   cr_expect(has(result.out, "api_check ok 1"));
 }
 
+Test(launch, refuses_wrong_settings_also_of_wires_that_are_not_needed, .timeout = 60) {
+  const struct {
+    const char *setting, *wanted;
+  } table[] = {{"RLX_TCP_PORT_RANGE=abc", "RLX_TCP_PORT_RANGE"},
+               {"RLX_NET=nonet0", "RLX_NET"},
+               {"RLX_TCP_CONGESTION=bogus", "RLX_TCP_CONGESTION"},
+               {"RLX_FABRICS=carrier-pigeon", "but self, shm, tcp"}};
+  for (const auto& row : table) {
+    const auto result = job(2, {built("test/coll/api_check")}, {.environment = {row.setting}});
+    cr_expect(result.code != 0 && holds(result.err, row.wanted), "%s: %s", row.setting,
+              result.text().c_str());
+  }
+  const auto typo = job(2, {built("test/coll/api_check")}, {.environment = {"RLX_TIMOUT_MS=3"}});
+  cr_expect(typo.code == 0 && count(typo.err, "RLX_TIMEOUT_MS") == 2,  // rlxrun's own, and rank 0's
+            "%s", typo.text().c_str());
+}
+
 Test(launch, runs_under_open_mpis_mpirun, .timeout = 120) {
   if (std::system("command -v mpirun.openmpi >/dev/null") != 0)
     cr_skip_test("mpirun.openmpi is not installed");
