@@ -40,6 +40,8 @@ test_coll_test_world_CXXFLAGS = $(AM_CXXFLAGS)
 test_coll_test_world_LDADD = $(TEST_LIBS) $(COLL_LIBS) libpmix_client.la libpmix_common.la $(PMIX_LIBS)
 
 # Jobs that tests start: built by make check, not tests themselves.
+started-by-tests: $(check_DATA)
+.PHONY: started-by-tests
 EXTRA_PROGRAMS += test/coll/api_check test/coll/fail_check
 check_DATA += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
 CLEANFILES += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)

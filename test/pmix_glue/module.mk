@@ -28,7 +28,9 @@ test_pmix_glue_test_foreign_mpi_LDADD = $(TEST_LIBS)
 EXTRA_DIST += test/pmix_glue/foreign.c test/pmix_glue/fuzz_pmi1.cc test/pmix_glue/fuzz_tree.cc
 
 # A rank for the tests, not a test.
-noinst_PROGRAMS += test/pmix_glue/rank
+EXTRA_PROGRAMS += test/pmix_glue/rank
+check_DATA += test/pmix_glue/rank$(EXEEXT)
+CLEANFILES += test/pmix_glue/rank$(EXEEXT)
 test_pmix_glue_rank_SOURCES = test/pmix_glue/rank.cc
 test_pmix_glue_rank_LDADD = $(PMIX_CLIENT_LIBS)
 EXTRA_test_pmix_glue_test_server_DEPENDENCIES = test/pmix_glue/rank
