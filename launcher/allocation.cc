@@ -106,9 +106,11 @@ class Reader {
     if (usual && paths.empty()) paths.push_back(*usual);
     Entries entries;
     for (const auto& path : paths) {
-      RLX_TRY_ASSIGN(const auto some, read_host_file(path));
-      entries.insert(entries.end(), some.begin(), some.end());
-      of_file_.emplace_back(path, some);
+      const auto some = read_host_file(path);
+      const char* who = usual && path == *usual ? "RLX_HOSTFILE" : "--hostfile";
+      if (!some) return fail(Code::kInvalid, fmt::format("{}: {}", who, some.error().text));
+      entries.insert(entries.end(), some->begin(), some->end());
+      of_file_.emplace_back(path, *some);
     }
     if (entries.empty()) return {};
     RLX_TRY(choose(entries));

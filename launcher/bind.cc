@@ -172,6 +172,7 @@ Result<std::vector<CpuSet>> bind_ranks(const Host& host, const MapOptions& asked
     return fail(Code::kInvalid,
                 fmt::format("--cpu-list {} holds none of the cpus {} may use ({})",
                             asked.only.text(), host.name, host.topology.allowed().text()));
+  if (!asked.only.empty()) std::fill(cpus.begin(), cpus.end(), all);  // bound no closer, but there
   if (asked.bind == BindTo::kNone) return cpus;
   const std::size_t cores = parts_of(host.topology, Locality::kCore, all).size();
   const bool plain = asked.bind == BindTo::kSlice && asked.cores_per_rank == 0;

@@ -13,6 +13,9 @@ class Cluster::FromNode final : public NodeEvents {
   void started(RankId rank, pid_t pid, const std::string& note) override {
     if (owns(rank)) head().started(rank, pid, note);
   }
+  void joined(RankId rank) override {
+    if (owns(rank)) head().joined(rank);
+  }
   void not_started(std::uint32_t, std::uint32_t job, const StartProblem& problem) override {
     if (cluster_.node_of_.contains(job)) head().not_started(node_, job, problem);
   }

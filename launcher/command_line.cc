@@ -39,10 +39,24 @@ class Parser {
       if (line_.action != Action::kRun) return std::move(line_);
       RLX_TRY(parse_program());
     } while (next_ < words_.size());
+    RLX_TRY(check_companions());
     return std::move(line_);
   }
 
  private:
+  // Options that mean nothing alone.
+  Status check_companions() const {
+    const auto& output = line_.output;
+    if (output.directory.empty() && (output.tee || output.append))
+      return fail(Code::kInvalid, fmt::format("{} needs --output-dir",
+                                              output.tee ? "--tee" : "--output-mode append"));
+    const bool shows = line_.dry_run || line_.show_map || line_.show_allocation ||
+                       line_.show_topology || line_.report_bindings;
+    if (line_.json && !shows)
+      return fail(Code::kInvalid, "--json is how --display, --report-bindings or --dry-run print");
+    return {};
+  }
+
   Status parse_options() {
     while (next_ < words_.size() && words_[next_].size() > 1 && words_[next_][0] == '-') {
       if (words_[next_] == "--") {

@@ -128,7 +128,6 @@ void add_rank_variables(Environment& environment, const RankFacts& facts) {
                  {"OMPI_COMM_WORLD_LOCAL_RANK", facts.local_rank},
                  {"OMPI_COMM_WORLD_LOCAL_SIZE", facts.local_size},
                  {"OMPI_COMM_WORLD_NODE_RANK", facts.local_rank},
-                 {"OMPI_UNIVERSE_SIZE", facts.universe_size},
                  {"RANK", facts.rank},
                  {"WORLD_SIZE", facts.size},
                  {"LOCAL_RANK", facts.local_rank},
@@ -139,10 +138,12 @@ void add_rank_variables(Environment& environment, const RankFacts& facts) {
   if (facts.threads > 0) environment.set_default("OMP_NUM_THREADS", std::to_string(facts.threads));
 }
 
+void forget_outer_job(Environment& environment) {
+  if (!environment.get("RLX_JOBID")) return;
+  for (const char* name : {"RLX_GPU", "MASTER_ADDR", "MASTER_PORT"}) environment.unset(name);
+}
+
 void add_master(Environment& environment, std::string_view address, int port) {
-  const bool nested = environment.get("RLX_JOBID").has_value();
-  if (nested) environment.unset("MASTER_ADDR");
-  if (nested) environment.unset("MASTER_PORT");
   environment.set_default("MASTER_ADDR", address);
   environment.set_default("MASTER_PORT", std::to_string(port));
 }

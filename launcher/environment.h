@@ -50,13 +50,13 @@ void move_to_this_host(Environment& environment, const Environment& own,
 // Facts about one rank that programs and scripts look for.
 struct RankFacts {
   std::uint32_t rank = 0, size = 1, local_rank = 0, local_size = 1, node = 0, n_nodes = 1;
-  std::uint32_t universe_size = 1;
   std::string job_id;
   int threads = 0;  // for OMP_NUM_THREADS; 0: leave it
 };
 void add_rank_variables(Environment& environment, const RankFacts& facts);
-// MASTER_ADDR and MASTER_PORT unless the user set them; those of an rlxrun around us are not the
-// user's.
+// What an rlxrun around us told this process as one of its ranks is not the user's.
+void forget_outer_job(Environment& environment);
+// MASTER_ADDR and MASTER_PORT unless the user set them.
 void add_master(Environment& environment, std::string_view address, int port);
 
 }  // namespace rlx::launcher

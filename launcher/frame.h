@@ -49,6 +49,7 @@ enum class Kind : std::uint8_t {
   kReport,
   // Calls of NodeEvents.
   kStarted,
+  kJoined,
   kNotStarted,
   kOutput,
   kOutputEnded,

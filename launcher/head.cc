@@ -218,7 +218,25 @@ void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
   if (!text.empty() && line_.end.on_failure == OnFailure::kKill)
     return failed(text, line_.end.kill_grace_s);
   if (!text.empty()) error(text);
+  if (!expected && wait_status == 0 && !state.connected && !job.stayed_out) {
+    job.stayed_out = id.rank;
+    judge_who_stayed_out(id.job);
+  }
   finish_when_all_ended();
+}
+
+void Head::joined(RankId id) {
+  if (std::exchange(jobs_.at(id.job).joined, true)) return;
+  judge_who_stayed_out(id.job);
+}
+
+// Where one rank calls Init all must, for it waits for them.
+void Head::judge_who_stayed_out(std::uint32_t number) {
+  const Job& job = jobs_.at(number);
+  if (ending_ || !job.joined || !job.stayed_out) return;
+  const std::string text = outcome_.rank_stayed_out(name_of({number, *job.stayed_out}));
+  if (line_.end.on_failure == OnFailure::kKill) return failed(text, line_.end.kill_grace_s);
+  if (!text.empty()) error(text);
 }
 
 void Head::finish_when_all_ended() {

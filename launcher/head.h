@@ -63,12 +63,15 @@ class Head final : public ClusterEvents, private OutputOwner {
     std::vector<std::string> programs;  // of the apps
     std::vector<Rank> ranks;
     std::size_t n_started = 0, n_ended = 0;
-    std::uint64_t spawn_request = 0;  // to be answered when all have started; 0: none
-    bool refused = false;             // a part of it did not start: nothing of it may
+    std::uint64_t spawn_request = 0;          // to be answered when all have started; 0: none
+    bool joined = false;                      // a rank has called Init
+    std::optional<std::uint32_t> stayed_out;  // a rank that ended well, and never did
+    bool refused = false;                     // a part of it did not start: nothing of it may
   };
 
   // NodeEvents
   void started(RankId rank, pid_t pid, const std::string& note) override;
+  void joined(RankId rank) override;
   void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) override;
   void output(RankId rank, Stream stream, Text text) override;
   void output_ended(RankId rank, Stream stream) override;
@@ -89,10 +92,12 @@ class Head final : public ClusterEvents, private OutputOwner {
   void start_input(const JobSpec& job);
   bool has_terminal(RankId id) const { return id.job == 0 && line_.pty_rank == id.rank; }
   void take_back_terminal(RankId id);
+  std::vector<Host> hosts_as_they_are() const;
   Result<JobSpec> plan_spawn(const pmix::SpawnRequest& request);
   void on_signal();
   void handle_signal(int signal_number);
   void time_is_up();
+  void judge_who_stayed_out(std::uint32_t number);
   void show_progress(const Job& job);
   void resize();
   void stop_with_ranks();

@@ -17,6 +17,15 @@ void Head::spawn_wanted(RankId by, pmix::SpawnRequest request) {
   start(*job);
 }
 
+// With the ranks that run on them.
+std::vector<Host> Head::hosts_as_they_are() const {
+  std::vector<Host> hosts = plan_.hosts;
+  for (const auto& [number, job] : jobs_)
+    for (std::size_t rank = 0; rank < job.ranks.size(); ++rank)
+      if (!job.ranks[rank].ended) ++hosts[job.node_of[rank]].ranks_there;
+  return hosts;
+}
+
 Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
   CommandLine line = line_;
   line.apps.clear();
@@ -35,7 +44,6 @@ Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
     wanted.apps.push_back({app.argv, app.wdir, std::move(environment).take(), {}, app.n_ranks});
   }
   line.map.bind = BindTo::kNone;  // its parents hold the cores already
-  line.map.oversubscribe = true;
   line.stdin_to = kStdinNone;
   line.pty_rank.reset();
   // What was said of the places of the first ranks is for them.
@@ -46,8 +54,12 @@ Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
   line.map.cores_per_rank = 0;
   Allocation within;
   for (const auto& host : plan_.hosts) within.hosts.emplace_back().name = host.name;
-  RLX_TRY_ASSIGN(within.of_app, hosts_of_apps(line.apps, within, own_hostname()));
-  RLX_TRY_ASSIGN(const Plan plan, make_plan(line, plan_.hosts, within));
+  auto of_app = hosts_of_apps(line.apps, within, own_hostname());
+  if (!of_app) return fail(Code::kUnreachable, of_app.error().text);
+  within.of_app = std::move(*of_app);
+  const auto planned = make_plan(line, hosts_as_they_are(), within);
+  if (!planned) return fail(Code::kNoMemory, planned.error().text);  // of slots
+  const Plan& plan = *planned;
   wanted.number = static_cast<std::uint32_t>(jobs_.size());
   wanted.name = pmix::new_job_name();
   wanted.id = job_id_;

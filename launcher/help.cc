@@ -129,22 +129,32 @@ std::string man_page() {
 }
 
 std::string bash_completion() {
-  std::string words;
+  std::string words, with_files, with_others;  // options, by what follows them
   for (const auto& option : options())
-    for (const auto& spelling : spellings(option))
-      if (option.names.find(spelling) != std::string_view::npos && option.group != Group::kForeign)
-        words += (words.empty() ? "" : " ") + spelling;
+    for (const auto& spelling : spellings(option)) {
+      if (option.names.find(spelling) == std::string_view::npos || option.group == Group::kForeign)
+        continue;
+      words += (words.empty() ? "" : " ") + spelling;
+      if (argument_count(option) == 0) continue;
+      const bool file = option.argument == "FILE" || option.argument == "DIR";
+      auto& list = file ? with_files : with_others;
+      list += (list.empty() ? "" : " | ") + spelling;
+    }
   return fmt::format(
       "# Completion of rlxrun for bash, made by rlxrun --completion.\n"
       "_rlxrun() {{\n"
       "  local word=${{COMP_WORDS[COMP_CWORD]}}\n"
+      "  case ${{COMP_WORDS[COMP_CWORD-1]}} in\n"
+      "    {}) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
+      "    {}) COMPREPLY=(); return ;;\n"
+      "  esac\n"
       "  case $word in\n"
       "    -*) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n"
       "    *) COMPREPLY=($(compgen -c -- \"$word\") $(compgen -f -- \"$word\")) ;;\n"
       "  esac\n"
       "}}\n"
       "complete -o filenames -F _rlxrun rlxrun\n",
-      words);
+      with_files, with_others, words);
 }
 
 std::string version_text() { return fmt::format("rlxrun (rlx) {}\n", PACKAGE_VERSION); }

@@ -31,7 +31,6 @@ RankFacts facts_of(const JobSpec& job, std::uint32_t rank) {
                     [&](const RankSpec& other) { return other.node == spec.node; }));
   facts.node = spec.node;
   facts.n_nodes = static_cast<std::uint32_t>(job.nodes.size());
-  facts.universe_size = job.universe_size;
   facts.job_id = job.id;
   facts.threads = static_cast<int>(spec.threads);
   return facts;
@@ -318,6 +317,12 @@ void LocalNode::resize(RankId id, WindowSize size) {
 
 void LocalNode::input_taken(InputStream& stream, std::size_t n_bytes, bool closed) {
   head_.input_taken(stream.rank(), n_bytes, closed);
+}
+
+void LocalNode::connected(const pmix::ProcId& proc) {
+  const RankId id = id_of(proc);
+  const auto job = jobs_.find(id.job);
+  if (job != jobs_.end() && !std::exchange(job->second.joined, true)) head_.joined(id);
 }
 
 void LocalNode::aborted(const pmix::ProcId& by, int status, const std::string& message,

@@ -76,6 +76,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
     JobSpec spec;
     std::map<std::uint32_t, Rank> ranks;  // of this node
     std::size_t running = 0;
+    bool joined = false;  // by a rank of this node
   };
   struct Runnable {
     std::string file;
@@ -87,7 +88,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
 
   LocalNode(Loop& loop, NodeSetup setup, NodeEvents& head);
   // pmix::Host
-  void connected(const pmix::ProcId&) override {}
+  void connected(const pmix::ProcId& proc) override;
   void finalized(const pmix::ProcId&) override {}
   void aborted(const pmix::ProcId& by, int status, const std::string& message,
                const std::vector<pmix::ProcId>& victims) override;

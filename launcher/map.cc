@@ -146,6 +146,8 @@ Status check_map_options(const MapOptions& options) {
       {pe && (options.bind == BindTo::kNuma || options.bind == BindTo::kPackage ||
               options.bind == BindTo::kL3),
        "pe=N binds each rank to N cores: --bind-to can only be core or hwt beside it"},
+      {!options.rank_lines.empty() && options.by != MapBy::kRankFile,
+       "--rankfile and --map-by both say where ranks go: leave one out"},
       {pe && options.by == MapBy::kRankFile, "pe=N: the rank file says which cores a rank gets"},
       {options.per_node != PerNode::kUnsaid && (options.by == MapBy::kPerObject || by_hand),
        "--nproc-per-node and --map-by both say how many ranks a host gets: leave one out"},

@@ -22,6 +22,7 @@ struct Host {
   Topology topology;
   int max_slots = 0;  // not even --oversubscribe starts more ranks; 0: no such cap
   GpuSet gpus = {};
+  int ranks_there = 0;  // that run already: of the job that spawns another one
 };
 
 struct Place {

@@ -96,6 +96,8 @@ class NodeEvents {
  public:
   virtual ~NodeEvents() = default;
   virtual void started(RankId rank, pid_t pid, const std::string& note) = 0;
+  // The first rank of its job on its node that has called Init.
+  virtual void joined(RankId rank) = 0;
   // Ranks of this job on this node that have not been started by now will not be.
   virtual void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) = 0;
   // The head answers with Node::output_taken.

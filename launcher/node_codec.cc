@@ -253,6 +253,7 @@ void EventSender::send(Kind kind, const Arguments&... arguments) {
 void EventSender::started(RankId rank, pid_t pid, const std::string& note) {
   send(Kind::kStarted, rank, pid, note);
 }
+void EventSender::joined(RankId rank) { send(Kind::kJoined, rank); }
 void EventSender::not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) {
   send(Kind::kNotStarted, node, job, problem);
 }
@@ -334,6 +335,9 @@ Status deliver(const Frame& frame, NodeEvents& head) {
   switch (frame.kind) {
     case Kind::kStarted:
       done = to(&NodeEvents::started);
+      break;
+    case Kind::kJoined:
+      done = to(&NodeEvents::joined);
       break;
     case Kind::kNotStarted:
       done = to(&NodeEvents::not_started);

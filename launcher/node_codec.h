@@ -45,6 +45,7 @@ class EventSender final : public NodeEvents {
   using Send = std::function<void(Frame)>;
   EventSender(std::uint32_t from, Send send) : from_(from), send_(std::move(send)) {}
   void started(RankId rank, pid_t pid, const std::string& note) override;
+  void joined(RankId rank) override;
   void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) override;
   void output(RankId rank, Stream stream, Text text) override;
   void output_ended(RankId rank, Stream stream) override;

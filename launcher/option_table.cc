@@ -25,6 +25,7 @@ Result<int> tree_radix(const std::string& word) {
 }
 
 Status add_hosts(CommandLine&, AppLine& app, Words w) {
+  if (trimmed(w[0]).empty()) return fail(Code::kInvalid, "no host is named (an empty variable?)");
   app.hosts += (app.hosts.empty() ? "" : ",") + w[0];
   return {};
 }
@@ -122,7 +123,7 @@ constexpr Option kOptions[] = {
 
     {"-x", "--env", "VAR[=VALUE]", Group::kEnvironment, true,
      "set a variable; the whole environment is passed anyway; ^VAR removes one; VAR may hold * and "
-     "?, so ^* passes nothing",
+     "?, and none passes nothing",
      add_edit},
     {"--env-file", "-env-file", "FILE", Group::kEnvironment, true,
      "the same from a file: on each line what -x takes; lines that begin with # are skipped",
@@ -194,7 +195,8 @@ constexpr Option kOptions[] = {
     {"--display", "", "WHAT", Group::kShow, false, "print map, bind, alloc or topo (by comma)",
      read_into<read_display>},
     {"--dry-run", "--do-not-launch --donotlaunch -do-not-launch", "", Group::kShow, false,
-     "print what would be started, start nothing", set<true, &CommandLine::dry_run>},
+     "print what would be started, start nothing (other hosts are asked for their cores)",
+     set<true, &CommandLine::dry_run>},
     {"--json", "", "", Group::kShow, false, "print it as JSON, for programs",
      set<true, &CommandLine::json>},
     {"--topo-file", "", "FILE", Group::kShow, false,

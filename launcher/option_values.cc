@@ -225,6 +225,10 @@ Result<EnvironmentEdit> read_environment_edit(std::string_view word) {
     edit.kind = EnvironmentEdit::Kind::kUnset;
     word.remove_prefix(1);
   }
+  if (word == "none") {
+    word = "*";
+    edit.kind = EnvironmentEdit::Kind::kUnset;
+  }
   if (word.empty()) return wrong(word, "a variable (NAME, NAME=value, 'PREFIX*', ^NAME)");
   edit.pattern = word;
   return edit;

@@ -32,7 +32,7 @@ Result<Manager> read_manager(std::string_view word);
 Result<OnFailure> read_on_failure(std::string_view word);
 Result<Tag> read_tag(std::string_view word);
 Result<int> read_stdin(std::string_view word);
-// "NAME", "NAME=value", "PATTERN*", "^PATTERN".
+// "NAME", "NAME=value", "PATTERN*", "^PATTERN", "none".
 Result<EnvironmentEdit> read_environment_edit(std::string_view word);
 // A file with one of these on each line, as it stands: no quotes, no $. "#" begins a comment line.
 Status read_environment_file(const std::string& path, std::vector<EnvironmentEdit>& edits);

@@ -47,6 +47,12 @@ std::string Outcome::rank_exited(const RankName& rank, int wait_status,
   return {};
 }
 
+std::string Outcome::rank_stayed_out(const RankName& rank) {
+  return fail_with(1, fmt::format("{} exited with code 0 and never joined the job (rlx_init, "
+                                  "MPI_Init), which others did: they would wait for it",
+                                  text_of(rank)));
+}
+
 std::string Outcome::rank_aborted(const RankName& rank, int status, const std::string& message) {
   const int code = (status & 0xff) == 0 ? 1 : status & 0xff;
   const bool told = !message.empty() && message != "N/A";  // Open MPI's way to say nothing

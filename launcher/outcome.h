@@ -24,6 +24,7 @@ class Outcome {
  public:
   // Each returns the line to print, or "" when this was no failure or not the first.
   std::string rank_exited(const RankName& rank, int wait_status, const pmix::RankState& state);
+  std::string rank_stayed_out(const RankName& rank);
   std::string rank_aborted(const RankName& rank, int status, const std::string& message);
   std::string not_started(const std::string& host, const StartProblem& problem);
   std::string timed_out(double seconds);

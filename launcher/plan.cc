@@ -141,7 +141,7 @@ std::vector<AppSpec> make_apps(const CommandLine& line, const Environment& own,
   const std::string attempt = std::to_string(std::max(before, 0) + line.restarted);
   for (const auto& app : line.apps) {
     Environment environment = own;
-    environment.unset("RLX_GPU");  // of an rlxrun around us
+    forget_outer_job(environment);
     environment.set("RLX_RESTART_COUNT", attempt);
     environment.set("TORCHELASTIC_RESTART_COUNT", attempt);
     for (const auto& name : apply_edits(environment, app.environment))

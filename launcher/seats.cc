@@ -51,8 +51,9 @@ std::string slot_table(int wanted, std::span<const Host> hosts, const MapOptions
     capped = capped || cap;
     if (i < kShown)
       rows +=
-          fmt::format("  {:<{}}  {:>5}  {}{}\n", host.name, width, host.slots, host.slots_source,
-                      host.max_slots > 0 ? fmt::format(", max_slots={}", host.max_slots) : "");
+          fmt::format("  {:<{}}  {:>5}  {}{}{}\n", host.name, width, host.slots, host.slots_source,
+                      host.max_slots > 0 ? fmt::format(", max_slots={}", host.max_slots) : "",
+                      host.ranks_there > 0 ? fmt::format(", {} in use", host.ranks_there) : "");
   }
   if (hosts.size() > kShown) rows += fmt::format("  and {} more hosts\n", hosts.size() - kShown);
   return fmt::format(
@@ -67,9 +68,11 @@ std::string slot_table(int wanted, std::span<const Host> hosts, const MapOptions
 class Seating {
  public:
   Seating(const MapOptions& options, std::span<const Host> hosts)
-      : options_(options), hosts_(hosts), used_(hosts.size(), 0), n_objects_(hosts.size(), 1) {
+      : options_(options), hosts_(hosts), n_objects_(hosts.size(), 1) {
     for (std::size_t host = 0; host < hosts.size(); ++host) {
       room_.push_back(room_on(hosts[host], options));
+      used_.push_back(hosts[host].ranks_there);
+      left_.push_back(std::max(0, room_[host] - hosts[host].ranks_there));
       if (has_objects(options)) n_objects_[host] = objects_of(hosts[host], options).size();
     }
   }
@@ -77,16 +80,16 @@ class Seating {
   // n ranks on hosts of this order; false if they do not fit.
   bool seat(int n, const std::vector<std::uint32_t>& order, std::vector<Seat>& seats) {
     const auto wanted = static_cast<std::size_t>(n);
-    while (seats.size() < wanted) {
+    for (bool first = true; seats.size() < wanted; first = false) {
       const std::size_t before = seats.size();
-      left_ = room_;
+      if (!first) left_ = room_;
       if (options_.span && has_objects(options_))
         across_objects(wanted, order, seats);
       else if (options_.by == MapBy::kNode)
         one_on_each(wanted, order, seats);
       else
         host_by_host(wanted, order, seats);
-      if (seats.size() == before) return false;
+      if (seats.size() == before && !first) return false;
     }
     return true;
   }

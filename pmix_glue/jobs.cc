@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 
 #include "pmix_glue/info.h"
 #include "pmix_glue/server_impl.h"
@@ -201,12 +202,13 @@ Status Server::Impl::register_job(const Job& job) {
     return fail(Code::kInternal, "job " + job.name + " is registered already");
   // Short: Open MPI makes sockets below it, and a socket's path has at most 107 characters.
   const std::string dir = fmt::format("{}/j{}", options.tmpdir, n_jobs++);
-  if (::mkdir(dir.c_str(), 0700) != 0) return fail_errno("cannot make the directory " + dir);
   const auto nodes = nodes_of(job);
   const auto here = std::find_if(nodes.begin(), nodes.end(), [this](const NodeOfJob& node) {
     return node.daemon == options.node;
   });
   const auto local = here != nodes.end() ? here->ranks : std::vector<uint32_t>{};
+  if (!local.empty() && ::mkdir(dir.c_str(), 0700) != 0)
+    return fail_errno("cannot make the directory " + dir);
 
   InfoList infos;
   add_job(job, nodes.size(), local, options.tmpdir, dir, infos);
@@ -242,6 +244,8 @@ void Server::Impl::deregister_job(std::string_view name) {
   // Waits: finalizing the library while it still closes sockets makes libevent complain.
   const pmix_proc_t proc = from_proc_id({it->first, kAllRanks});
   PMIx_server_deregister_nspace(proc.nspace, nullptr, nullptr);
+  std::error_code error;
+  std::filesystem::remove_all(it->second.dir, error);  // else it goes with the server's
   const std::lock_guard lock(mutex);
   jobs.erase(it);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "pmix_glue/server.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <hwloc.h>
 #include <ifaddrs.h>
@@ -115,6 +116,14 @@ bool loopback_is_up() {
   return up;
 }
 
+// What libpmix says by itself ("send_msg: write failed") would stand among the output of ranks, and
+// what matters comes to us as a status.
+void silence_library() {
+  if (log::enabled(log::Level::info)) return;
+  static const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (null >= 0) ::setenv("PMIX_OUTPUT_STDERR_FD", std::to_string(null).c_str(), 1);
+}
+
 pmix_status_t init_library(Server::Impl* impl) {
   const AllSignalsBlocked blocked;  // threads inherit it
   const std::string dir = impl->options.tmpdir + "/pmix";
@@ -157,6 +166,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   if (!enter_single_rounds())
     log::warn("this program does not export its epoll_wait: ranks that die together may crash it");
   clean_own_environment();
+  silence_library();
   // Job data in memory: the default keeps it in files of 4 MiB a job and takes 40 ms longer.
   ::setenv("PMIX_MCA_gds", "hash", 0);
   // Tell of broken connections at once, not in batches every second.
@@ -230,9 +240,11 @@ void Server::spawned(uint64_t id, const Result<std::string>& job) {
     spawning.callback(PMIX_SUCCESS, name, spawning.context);
     return;
   }
-  const pmix_status_t status = job.error().code == Code::kNoMemory  ? PMIX_ERR_OUT_OF_RESOURCE
-                               : job.error().code == Code::kInvalid ? PMIX_ERR_JOB_EXE_NOT_FOUND
-                                                                    : PMIX_ERR_JOB_FAILED_TO_LAUNCH;
+  const Code code = job.error().code;
+  const pmix_status_t status = code == Code::kNoMemory      ? PMIX_ERR_OUT_OF_RESOURCE
+                               : code == Code::kUnreachable ? PMIX_ERR_JOB_ALLOC_FAILED
+                               : code == Code::kInvalid     ? PMIX_ERR_JOB_EXE_NOT_FOUND
+                                                            : PMIX_ERR_JOB_FAILED_TO_LAUNCH;
   spawning.callback(status, name, spawning.context);
 }
 

@@ -141,7 +141,9 @@ class Server {
   // A rank of this node: completes what others wait for from it, here and on other nodes, and tells
   // those who listen. (The Exchange tells of other nodes' ranks.)
   void rank_ended(const ProcId& rank, const Ending& ending);
-  // The answer to Host::spawn: the name of the new job (registered and forked), or why not.
+  // The answer to Host::spawn: the name of the new job (registered and forked), or why not:
+  // kNoMemory for want of slots, kUnreachable for a host that is not of the job, kInvalid for a
+  // program that cannot be run.
   void spawned(uint64_t id, const Result<std::string>& job);
   // After all its local ranks have ended, and before the Server is destroyed.
   void deregister_job(std::string_view name);

@@ -127,7 +127,7 @@ if command -v mpicc.openmpi >/dev/null; then
   export OMPI_MCA_btl_tcp_if_include=eth0
   expect 'Open MPI over two hosts' 0 job --host h1:2,h2:2 "$work/foreign" hello
   that 'is a world of four' test "$(grep -c ' of 4 sum 10 node 2 ' "$work/out")" = 4
-  expect 'MPI_Comm_spawn over two hosts' 0 job --host h1:2,h2:2 "$work/foreign" spawn
+  expect 'MPI_Comm_spawn over two hosts' 0 job --host h1:3,h2:3 -np 4 "$work/foreign" spawn
   that 'joins parents and children' test "$(grep -c ' of 2 parents 4 value 77' "$work/out")" = 2
 fi
 

@@ -124,6 +124,16 @@ Test(ranks, are_not_told_that_they_are_tasks_of_a_slurm_step, .timeout = 60) {
   }
 }
 
+Test(ranks, keep_the_master_that_the_user_chose, .timeout = 60) {
+  const std::string shows = "echo $MASTER_ADDR:$MASTER_PORT ${OMPI_UNIVERSE_SIZE-none}";
+  const CommandOptions chosen = {.environment = {"MASTER_ADDR=there", "MASTER_PORT=77"}};
+  expect_same(rlxrun_sh("-n 1", shows, chosen).out, "there:77 none\n");
+  expect_same(rlxrun_sh("-n 1 -x MASTER_PORT=78", shows, chosen).out, "there:78 none\n");
+  const auto nested = rlxrun_sh(
+      "-n 1", built("rlxrun") + " -q -n 1 -x MASTER_PORT=78 sh -c '" + shows + "'", chosen);
+  expect_same(nested.out, "127.0.0.1:78 none\n", nested.text());
+}
+
 Test(ranks, get_the_variables_of_a_file, .timeout = 60) {
   const TempDir dir;
   std::ofstream(dir / "env") << "# for all\n\nFIRST=a b=\"c\" $HOME\r\nSECOND=\n^GONE\nPATH\n";
@@ -146,6 +156,8 @@ Test(ranks, stay_within_the_cpus_the_launcher_may_use, .timeout = 60) {
   expect_same(all.out, run({"nproc"}).out);
   const auto none = rlxrun(cut("-n 1 --bind-to none nproc"));
   expect_same(none.out, all.out);
+  expect_same(rlxrun(cut("-n 1 --cpu-list 0 --bind-to none nproc")).out, "1\n");
+  expect_same(rlxrun(cut("-n 3 --cpu-list 0 --oversubscribe nproc")).out, "1\n1\n1\n");
   const auto report = rlxrun(cut("-n 1 --report-bindings --bind-to core true"));
   cr_expect(holds(report.err, "rank 0 on ") && holds(report.err, "(1 core, numa 0"), "%s",
             report.text().c_str());

@@ -48,6 +48,7 @@ void make_calls(Node& node) {
 }
 void make_calls(NodeEvents& head) {
   head.started({0, 1}, 4321, "note");
+  head.joined({0, 1});
   head.not_started(1, 0, {127, "text"});
   head.output({0, 1}, Stream::kStdout, {"line\n", true});
   head.output_ended({0, 1}, Stream::kStderr);
@@ -99,7 +100,7 @@ void expect_same_calls(std::size_t n_calls) {
 
 Test(frames, carry_every_call_unchanged) {
   expect_same_calls<NodeSender, Node>(13);
-  expect_same_calls<EventSender, NodeEvents>(11);
+  expect_same_calls<EventSender, NodeEvents>(12);
 }
 
 Test(frames, with_inconsistent_jobs_are_refused) {

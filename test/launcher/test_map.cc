@@ -93,6 +93,11 @@ Test(map, refuses_what_does_not_fit_and_names_the_way_out) {
   for (const char* word :
        {"5 ranks", "only 4 slots", "box       4  as --host says", "--oversubscribe"})
     cr_expect(holds(refused.error().text, word), "%s", refused.error().text.c_str());
+  MapOptions twice;
+  twice.rank_lines.emplace_back();
+  twice.by = MapBy::kNode;
+  const auto both = map_ranks({1}, twice, {&promised, 1});
+  cr_expect(!both && holds(both.error().text, "--rankfile and --map-by"));
   MapOptions allowed;
   allowed.oversubscribe = true;
   cr_expect(map_ranks({500}, allowed, {&promised, 1}).has_value());

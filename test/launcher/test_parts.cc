@@ -118,6 +118,12 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"-outfile-pattern x ./a", "--output-dir"},
                {"-tmpdir /x ./a", "RLX_TMPDIR"},
                {"--nnodes 2 ./a", "--hostfile"},
+               {"--tee ./a", "needs --output-dir"},
+               {"--output-mode append ./a", "needs --output-dir"},
+               {"--output-mode often ./a", "append or truncate"},
+               {"--int-signal 2 ./a", "TERM or INT"},
+               {"--json ./a", "--dry-run"},
+               {"--host= ./a", "no host is named"},
                {"--master_port 1 ./a", "MASTER_PORT"}};
   for (const auto& row : table) {
     const auto parsed = parse_command_line(cut(row.line));
@@ -184,13 +190,15 @@ Test(environment, is_edited_by_name_and_pattern) {
   cr_assert_eq(missing.size(), 1u);
   expect_same(missing[0], "NOT*");
   Environment users({"MASTER_PORT=5", "OMP_NUM_THREADS=3"});
+  forget_outer_job(users);
   add_master(users, "127.0.0.1", 9);
   RankFacts facts;
   facts.threads = 8;
   add_rank_variables(users, facts);
   expect_same(users.get("MASTER_PORT")->c_str(), "5");
   expect_same(users.get("OMP_NUM_THREADS")->c_str(), "3");
-  add_master(users, "127.0.0.1", 9);  // now those of an rlxrun around us
+  forget_outer_job(users);  // now it has those of an rlxrun around us
+  add_master(users, "127.0.0.1", 9);
   expect_same(users.get("MASTER_PORT")->c_str(), "9");
 }
 

@@ -456,11 +456,37 @@ std::size_t entries_in(const std::string& directory) {
   return n;
 }
 
+// Rank 0 asks for N ranks on a host or anywhere: spawn_on HOST|any N 0|out|host, the last being why
+// it is refused.
+void spawn_on(Bootstrap& b, char** arguments) {
+  if (b.facts().rank == 0) {
+    const std::string host = arguments[0], wanted = arguments[2];
+    InfoList where;
+    if (host != "any") where.text(PMIX_HOST, host);
+    pmix_app_t app;
+    PMIX_APP_CONSTRUCT(&app);
+    char* argv[] = {const_cast<char*>("sh"), const_cast<char*>("-c"),
+                    const_cast<char*>("echo spawned on h$RLX_NODE_RANK"), nullptr};
+    app.cmd = argv[0];
+    app.argv = argv;
+    app.maxprocs = std::atoi(arguments[1]);
+    app.info = where.data();
+    app.ninfo = where.size();
+    pmix_nspace_t name;
+    check_pmix(PMIx_Spawn(nullptr, 0, &app, 1, name),
+               wanted == "0"     ? PMIX_SUCCESS
+               : wanted == "out" ? PMIX_ERR_OUT_OF_RESOURCE
+                                 : PMIX_ERR_JOB_ALLOC_FAILED,
+               "spawn");
+  }
+  check(b.finalize(Deadline::after_ms(kLongMs)), "finalize");
+}
+
 // Our parent is the launcher: jobs that have ended leave it no open file and no directory.
 void spawn_often(Bootstrap& b) {
   const auto held = [] {
     return std::pair(entries_in(fmt::format("/proc/{}/fd", ::getppid())),
-                     entries_in(std::getenv("PMIX_SERVER_TMPDIR")));
+                     entries_in(std::getenv("PMIX_SERVER_TMPDIR") + std::string("/..")));
   };
   pmix_app_t app;
   PMIX_APP_CONSTRUCT(&app);
@@ -508,6 +534,7 @@ int main(int argc, char** argv) {
   if (mode == "survive") survive(b);
   if (mode == "control") control(b, argv[2]);
   if (mode == "spawn_often") spawn_often(b);
+  if (mode == "spawn_on") spawn_on(b, argv + 2);
   if (mode == "spawn") spawn_and_connect(b, argv[0]);
   if (mode == "abort") {
     meet(b);
