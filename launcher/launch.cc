@@ -15,6 +15,8 @@
 #include "launcher/display.h"
 #include "launcher/gpu_probe.h"
 #include "launcher/hosts.h"
+#include "launcher/process.h"
+#include "launcher/resource_manager.h"
 
 namespace rlx::launcher {
 namespace {
@@ -67,10 +69,9 @@ Status Launch::prepare() {
     RLX_TRY_ASSIGN(const auto facts, described_facts(line_, allocation_, own, topologies_));
     return plan(facts);
   }
+  if (is_left_to_srun()) local_.reset();
   if (is_remote()) {
-    const auto& launcher = line_.tree.launcher;
-    const bool in_slurm = allocation_.manager == Manager::kSlurm;
-    tree_.agent = agent_words(!launcher.empty() ? launcher : in_slurm ? kSlurmAgent : "ssh");
+    tree_.agent = agent_words(launcher());
     if (tree_.agent.empty()) return fail(Code::kInvalid, "--launch-agent '' names no command");
     tree_.radix = static_cast<std::uint32_t>(line_.tree.radix);
     tree_.ping_s = line_.tree.ping_s;
@@ -78,6 +79,20 @@ Status Launch::prepare() {
                               tree_);
   }
   return plan({&own, 1});
+}
+
+std::string Launch::launcher() const {
+  if (!line_.tree.launcher.empty()) return line_.tree.launcher;
+  return allocation_.manager == Manager::kSlurm ? std::string(kSlurmAgent) : "ssh";
+}
+
+// In a shell of salloc we have no share of this node, and what we fork has none: no GPUs, and it is
+// not in the control group of the step. A daemon that srun starts serves it like the other nodes.
+// In a batch script, which Slurm started on its node, forking is as good, and quicker; so it is
+// where there is no srun, as in a container.
+bool Launch::is_left_to_srun() const {
+  return launcher() == kSlurmAgent && !is_in_slurm_task(environment_) &&
+         find_program("srun", "", environment_.get("PATH").value_or("")).exit_code == 0;
 }
 
 Status Launch::plan(std::span<const NodeFacts> facts) {

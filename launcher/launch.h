@@ -38,6 +38,9 @@ class Launch {
   using Facts = tl::expected<std::vector<NodeFacts>, std::vector<std::string>>;
 
   Status plan(std::span<const NodeFacts> facts);
+  // What starts daemons: --launcher, or what fits the allocation.
+  std::string launcher() const;
+  bool is_left_to_srun() const;
   bool is_remote() const { return allocation_.hosts.size() > (local_ ? 1u : 0u); }
   Result<ClusterSetup> cluster_setup(const Guard& guard, const NodeSetup& node, Helpers& helpers);
   void nodes_are_known(Head& head, const Cluster& cluster, Facts facts);

@@ -203,6 +203,12 @@ constexpr Reader kReaders[] = {{Manager::kSlurm, ask_slurm, "SLURM_JOB_ID and SL
 
 }  // namespace
 
+// slurmd says it to all that it starts, and salloc to nobody. (SLURM_STEP_ID is not set in a batch
+// script, and variables of a task, such as SLURM_TASK_PID, are not in our ranks.)
+bool is_in_slurm_task(const Environment& environment) {
+  return !environment.get("SLURMD_NODENAME").value_or("").empty();
+}
+
 Result<std::vector<int>> read_slurm_counts(std::string_view text) {
   std::vector<int> counts;
   for (std::string_view part : split(text, ',')) {

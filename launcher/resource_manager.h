@@ -29,6 +29,11 @@ Result<std::optional<ManagedHosts>> hosts_of_manager(std::optional<Manager> want
                                                      bool hosts_are_named,
                                                      std::vector<std::string>& notes);
 
+// Whether this process is, or is below, a task that Slurm started on this node: a batch script, a
+// step, or the interactive step of salloc. It is then where the job's share of the node is: in its
+// control group, with its GPUs in the environment. A shell that salloc itself started is not.
+bool is_in_slurm_task(const Environment& environment);
+
 // "2(x2),1" to 2 2 1, as Slurm counts tasks and cpus of nodes.
 Result<std::vector<int>> read_slurm_counts(std::string_view text);
 

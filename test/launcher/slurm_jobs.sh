@@ -33,6 +33,15 @@ said 'is right' out 'api_check ok 6'
 # shellcheck disable=SC2016
 expect 'GPUs' 0 batch -N2 -n2 --ntasks-per-node=1 --gres=gpu:1 "$source/contrib/slurm/rlxrun.sbatch" -q sh -c 'echo "$(hostname) $CUDA_VISIBLE_DEVICES"'
 that 'are those of the node' hosts_are 'h1 0 h2 0 '
+# In a batch script ranks of its node are forked; in a shell of salloc no process has that node's share but by srun.
+# shellcheck disable=SC2016
+share='echo "$(hostname) $CUDA_VISIBLE_DEVICES"'
+expect 'GPUs in a shell of salloc on one of its nodes' 0 allocate -N2 -n2 --gres=gpu:2 rlxrun -q sh -c "$share"
+that 'are those of each node' hosts_are 'h1 0,1 h2 0,1 '
+expect 'one node alone' 0 allocate -N1 -n1 --gres=gpu:2 rlxrun -q sh -c "$share"
+that 'is served by srun too' hosts_are 'h1 0,1 '
+expect 'a step of two GPUs' 0 allocate -N2 -n2 --gres=gpu:2 srun -Q -N1 -n1 rlxrun -q sh -c "$share"
+that 'and the other node' hosts_are 'h1 0,1 h2 0,1 '
 # shellcheck disable=SC2016
 tasks='echo $(env | grep -c "^SLURM_\(PROCID\|LOCALID\|NODEID\|GTIDS\|TASK_PID\)=") $SLURM_JOB_NUM_NODES'
 expect 'ranks of a salloc shell' 0 allocate -N2 -n4 --ntasks-per-node=2 rlxrun -q sh -c "$tasks"
