@@ -72,7 +72,7 @@ void Engine::begin(Task& task) {
   Channel& channel = *task.channel;
   if (!channel.broken) return end(task, channel.broken.error());
   if (const std::string clash = early_clash(channel, task.call); !clash.empty())
-    return break_channel(channel, {Code::kMismatch, clash}), end(task, channel.broken.error());
+    return disagree(channel, task.call, clash), end(task, channel.broken.error());
   if (task.plan->shared) {
     if (channel.running != nullptr) {
       channel.waiting.push_back(&task);
@@ -97,6 +97,11 @@ std::string Engine::early_clash(const Channel& channel, const CallText& call) co
 
 // Advances a task that may run; true if anything moved.
 bool Engine::step(Task& task) {
+  if (task.closing) [[unlikely]] {
+    read_reports();
+    if (settled(*task.channel)) close(task);
+    return task.done;
+  }
   if (task.plan->shared && task.channel->running != &task) return false;
   const bool moved = task.advance(links_);
   if (task.ended) {
@@ -135,26 +140,54 @@ void Engine::end(Task& task, const Error& why) {
   if (task.plan->shared) task.give_up();
   std::erase(task.channel->waiting, &task);
   if (task.channel->running == &task) task.channel->running = nullptr;
+  task.ended = task.closing = true;
+  task.code = why.code;
+  task.text = why.text;
+  if (settled(*task.channel)) close(task);
+}
+
+void Engine::close(Task& task) {
   --task.channel->n_pending;
-  task.ended = true;
-  task.finish(why.code, why.text);
+  task.finish();
 }
 
 // A task that ended with an error of its own.
 void Engine::fail(Task& task) {
   Channel& channel = *task.channel;
-  Error why{task.trouble, task.trouble_text};
+  // A rank that is gone may have told why it went.
+  if (task.trouble == Code::kPeerFailed) read_reports();
   if (task.mismatched_with >= 0) {
-    send_report(channel, links_, task.call);
-    why.text = describe_mismatch(task);
+    disagree(channel, task.call, describe_mismatch(task));
   } else {
     // The rank a message was for may be gone only because another one went before.
-    const Error* death = why.code == Code::kPeerFailed ? first_death(channel) : nullptr;
-    why.text = fmt::format("{} on {}: {}", to_string(task.call), channel.group.name,
-                           death == nullptr ? why.text : death->text);
+    const Error* death = task.trouble == Code::kPeerFailed ? first_death(channel) : nullptr;
+    const std::string text = fmt::format("{} on {}: {}", to_string(task.call), channel.group.name,
+                                         death == nullptr ? task.trouble_text : death->text);
+    if (task.trouble == Code::kMismatch)
+      disagree(channel, task.call, text);
+    else
+      break_channel(channel, {task.trouble, text});
   }
-  break_channel(channel, why);
-  if (!task.done) end(task, channel.broken.error());
+  if (!task.done && !task.closing) end(task, channel.broken.error());
+}
+
+// This rank knows of a mismatch.
+void Engine::disagree(Channel& channel, const CallText& own, const std::string& text) {
+  if (!channel.broken) return;
+  send_report(channel, links_, own, text);
+  channel.settle_by_ns = now_ns() + kSettleNs;
+  break_channel(channel, {Code::kMismatch, text});
+}
+
+// Nobody is left who might not know of the channel's mismatch, or it was waited for long enough.
+bool Engine::settled(const Channel& channel) {
+  if (channel.settle_by_ns == 0) [[likely]]
+    return true;
+  for (int r = 0; r < channel.group.size(); ++r)
+    if (r != channel.group.rank && !channel.knows[r] &&
+        links_.failed(channel.group.world[r]) == nullptr)
+      return now_ns() >= channel.settle_by_ns;
+  return true;
 }
 
 // Of the channel's ranks that are gone, the one that went first.
@@ -171,7 +204,8 @@ const Error* Engine::first_death(const Channel& channel) {
 void Engine::break_channel(Channel& channel, const Error& why) {
   if (channel.broken) channel.broken = rlx::fail(why.code, why.text);
   for (Task* task : impl_->active)
-    if (task->channel == &channel && !task->done) end(*task, channel.broken.error());
+    if (task->channel == &channel && !task->done && !task->closing)
+      end(*task, channel.broken.error());
   if (channel.running != nullptr) end(*channel.running, channel.broken.error());
 }
 
@@ -180,28 +214,28 @@ std::string Engine::describe_mismatch(const Task& task) {
   const int rank = task.mismatched_with;
   if (task.shared_number != 0) {
     const CallText& theirs = channel.group.areas[rank]->words[task.shared_number & 1].text;
-    return mismatch_text(channel, rank, theirs, channel.group.rank, task.call);
+    if (!same_call(theirs, task.call))
+      return mismatch_text(channel, rank, theirs, channel.group.rank, task.call);
   }
-  // A message showed it, but carries no words. The peer answers our report with its own call.
+  // What showed it carries no words, or the calls before differ. The peer answers our report with
+  // its verdict.
+  send_report(channel, links_, task.call);
   struct Hearing {
     Engine* engine;
     Channel* channel;
     int rank;
-    std::uint64_t number;
-    bool reported() const { return channel->reported[rank].number >= number; }
-  } hearing{this, &channel, rank, task.call.number};
+  } hearing{this, &channel, rank};
   const auto turn = [](void* state) {
     const auto& h = *static_cast<Hearing*>(state);
     const bool moved = h.engine->links_.poll();
     h.engine->read_reports();
-    if (h.reported() || h.engine->links_.failed(h.channel->group.world[h.rank]) != nullptr)
+    if (!h.channel->broken || h.engine->links_.failed(h.channel->group.world[h.rank]) != nullptr)
       return Turn::kDone;
     return moved ? Turn::kMoved : Turn::kIdle;
   };
   (void)links_.until(turn, &hearing, Deadline::after_ms(kHearingMs));
-  if (hearing.reported())
-    return mismatch_text(channel, rank, channel.reported[rank], channel.group.rank, task.call);
-  return fmt::format("{}: rank {} called something else while rank {} called {}",
+  if (!channel.broken) return channel.broken.error().text;
+  return fmt::format("{}: rank {} called something else, now or before, while rank {} called {}",
                      channel.group.name, rank, channel.group.rank, to_string(task.call));
 }
 
@@ -230,6 +264,7 @@ Status Engine::wait(Request* request, Deadline deadline) {
   }
   auto& task = static_cast<Task&>(*request);
   read_reports();
+  if (task.closing && !task.done) close(task);
   if (task.done) return task.status();
   const std::string text =
       fmt::format("{} on {} did not end within {} ms; {}", to_string(task.call),
@@ -240,7 +275,8 @@ Status Engine::wait(Request* request, Deadline deadline) {
       for (const Task::InFlight& item : other->in_flight)
         links_.abandon(item.request, deadline.limit_ms());
   break_channel(*task.channel, {Code::kTimeout, text});
-  if (!task.done) end(task, task.channel->broken.error());
+  if (!task.done && !task.closing) end(task, task.channel->broken.error());
+  if (!task.done) close(task);
   return request->status();
 }
 
@@ -277,7 +313,7 @@ void Engine::look_around() {
   read_reports();
   const std::vector<Task*> tasks = impl_->active;
   for (Task* task : tasks) {
-    if (task->done || step(*task)) continue;
+    if (task->done || step(*task) || task->closing) continue;
     Channel& channel = *task->channel;
     if (const Error* dead = first_death(channel)) {
       break_channel(channel, {dead->code, fmt::format("{} on {}: {}", to_string(task->call),
@@ -304,19 +340,19 @@ void Engine::look_around() {
 void Engine::read_reports() {
   while (auto message = links_.take(kReportTag, kReportMask)) {
     const std::uint32_t context = message->tag >> 32 & 0xffff;
-    CallText call;
-    if (message->bytes.size() != sizeof(call)) continue;
-    std::memcpy(&call, message->bytes.data(), sizeof(call));
+    const auto report = read_report(message->bytes);
+    if (!report) continue;
     for (Channel* channel : impl_->channels) {
       if (channel->group.context != context) continue;
       const auto& world = channel->group.world;
       const auto at = std::find(world.begin(), world.end(), message->source);
       if (at == world.end()) continue;
+      const auto rank = static_cast<int>(at - world.begin());
       channel->any_report = true;
-      const std::string clash = take_report(*channel, static_cast<int>(at - world.begin()), call);
-      if (clash.empty() || !channel->broken) continue;
-      send_report(*channel, links_, recent_call(*channel, call.number));
-      break_channel(*channel, {Code::kMismatch, clash});
+      const std::string clash = take_report(*channel, rank, *report);
+      const std::string& verdict = report->verdict.empty() ? clash : report->verdict;
+      if (!report->verdict.empty()) channel->knows[rank] = true;
+      if (!verdict.empty()) disagree(*channel, recent_call(*channel, report->call.number), verdict);
     }
   }
 }

@@ -9,10 +9,10 @@
 // plans in shared memory run one after the other in call order.
 // Failure: a task whose communicator has lost a rank, or whose ranks made different calls, ends
 // with kPeerFailed or kMismatch, and its communicator is broken from then on: later calls fail at
-// once with the same words. So does a deadline; then a rank that a message of the call is half way
-// to or from counts as failed, so that nobody uses the caller's buffers any more. After a mismatch
-// or a death such messages may still read or write them until their peer is done.
-// Thread: one at a time.
+// once with the same words. A mismatch is told to all ranks, see coll/trouble.h. So does a
+// deadline; then a rank that a message of the call is half way to or from counts as failed, so that
+// nobody uses the caller's buffers any more. After a mismatch or a death such messages may still
+// read or write them until their peer is done. Thread: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,7 @@ struct Task;
 struct Channel {
   Group group;
   std::uint64_t calls = 0;         // collectives started, of any kind
+  std::uint64_t history = 0;       // of the fingerprints of all of them
   std::uint64_t shared_calls = 0;  // of those, plans in shared memory
   std::vector<Task*> waiting;      // shared plans behind the running one, first is next
   Task* running = nullptr;         // the shared plan under way
@@ -55,8 +56,11 @@ struct Channel {
   bool any_report = false;
   std::vector<CallText> reported;  // by rank: the newest call it says it waits in; number 0: none
   Status broken;                   // why every later collective fails
+  std::vector<bool> knows;         // by rank: its verdict has come (coll/trouble.h)
+  std::int64_t settle_by_ns = 0;   // no longer are the verdicts of all waited for; 0: none wanted
 
-  explicit Channel(Group g) : group(std::move(g)), reported(group.world.size()) {}
+  explicit Channel(Group g)
+      : group(std::move(g)), reported(group.world.size()), knows(group.world.size()) {}
 };
 
 // One collective to run.
@@ -118,6 +122,9 @@ class Engine final : public RequestOwner {
   void end(Task& task, const Error& why);
   void fail(Task& task);
   void break_channel(Channel& channel, const Error& why);
+  void disagree(Channel& channel, const CallText& own, const std::string& text);
+  bool settled(const Channel& channel);
+  void close(Task& task);
   std::string early_clash(const Channel& channel, const CallText& call) const;
   const Error* first_death(const Channel& channel);
   std::string describe_mismatch(const Task& task);

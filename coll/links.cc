@@ -9,8 +9,6 @@
 namespace rlx {
 namespace {
 
-constexpr std::uint64_t kLongestTold = 4096;  // bytes
-
 class EndpointLinks final : public Links {
  public:
   explicit EndpointLinks(Endpoint& endpoint) : endpoint_(endpoint), shm_(endpoint.shm()) {}

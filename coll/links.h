@@ -19,6 +19,8 @@ namespace rlx {
 
 class Endpoint;
 
+inline constexpr std::uint64_t kLongestTold = 4096;  // bytes
+
 class Links {
  public:
   virtual ~Links() = default;
@@ -34,8 +36,8 @@ class Links {
   virtual const Error* failed(int rank) = 0;
   virtual int first_failed() = 0;
   virtual std::string host_of(int rank) = 0;
-  // A short message that nobody waits for, and taking one with this tag (under the mask) from
-  // anyone, if one has arrived.
+  // A short message (kLongestTold) that nobody waits for, and taking one with this tag (under the
+  // mask) from anyone, if one has arrived.
   virtual void tell(int to, std::uint64_t tag, std::string_view bytes) = 0;
   struct Message {
     int source = -1;

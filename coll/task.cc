@@ -50,7 +50,7 @@ std::uint64_t message_tag(const Task& task, std::uint32_t round) {
 
 void Task::bind(const Job& job, std::uint64_t number, std::uint64_t shared) {
   kind = Kind::kCollective;
-  done = cancelled = ended = reported = false;
+  done = cancelled = ended = reported = closing = false;
   if (code != Code::kOk) {
     code = trouble = Code::kOk;
     text.clear();
@@ -70,7 +70,9 @@ void Task::bind(const Job& job, std::uint64_t number, std::uint64_t shared) {
   pooled = job.pooled;
   call = job.text;
   call.number = number;
-  fingerprint = (job.fingerprint ^ number) * kCallMix;
+  // With the calls before: a rank whose part in one needed nobody may not have seen that it
+  // differs.
+  fingerprint = channel->history = (channel->history ^ job.fingerprint ^ number) * kCallMix;
   tmp.reserve(plan->tmp_bytes);
   at_step = at_peer = 0;
   shared_number = shared;

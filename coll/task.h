@@ -37,7 +37,7 @@ struct Task final : Request {
   std::uint64_t in_bytes = 0, out_bytes = 0;
   bool pooled = false;
   CallText call;
-  std::uint64_t fingerprint = 0;    // of the call and its number
+  std::uint64_t fingerprint = 0;    // of the call and all before it on the communicator
   std::uint64_t shared_number = 0;  // among the plans in shared memory; plans with messages: 0
   Scratch tmp;
   std::byte* base[3];           // by Space: in, out, tmp
@@ -74,6 +74,7 @@ struct Task final : Request {
   // The first rank that has left the call like that; -1 if none.
   int gave_up() const;
   bool ended = false;
+  bool closing = false;  // has its error, and tells it when all ranks know
   Code trouble = Code::kOk;
   std::string trouble_text;
   int mismatched_with = -1;  // rank whose call differs, with kMismatch

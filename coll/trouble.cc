@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "coll/algorithm.h"
@@ -86,9 +87,46 @@ CallText recent_call(const Channel& channel, std::uint64_t number) {
   return call.number == number ? call : CallText{};
 }
 
-void send_report(Channel& channel, Links& links, const CallText& call) {
+namespace {
+
+// A report up to its verdict: the call, how many calls follow, these calls.
+std::string words_of(const Channel& channel, const CallText& call) {
+  static_assert((kRecentCalls + 1) * sizeof(CallText) < kLongestTold / 2 + 128);
+  std::string bytes(reinterpret_cast<const char*>(&call), sizeof call);
+  const std::uint64_t last = channel.calls;
+  const std::uint64_t n = std::min<std::uint64_t>(last, channel.recent.size());
+  bytes.append(reinterpret_cast<const char*>(&n), sizeof n);
+  for (std::uint64_t number = last - n + 1; number <= last; ++number) {
+    const CallText& recent = channel.recent[number % kRecentCalls];
+    bytes.append(reinterpret_cast<const char*>(&recent), sizeof recent);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<Report> read_report(std::string_view bytes) {
+  Report report;
+  std::uint64_t n = 0;
+  const auto take = [&bytes](void* to, std::size_t n_bytes) {
+    if (bytes.size() < n_bytes) return false;
+    std::memcpy(to, bytes.data(), n_bytes);
+    bytes.remove_prefix(n_bytes);
+    return true;
+  };
+  if (!take(&report.call, sizeof report.call) || !take(&n, sizeof n) || n > kRecentCalls)
+    return std::nullopt;
+  report.recent.resize(n);
+  for (CallText& call : report.recent)
+    if (!take(&call, sizeof call)) return std::nullopt;
+  report.verdict = bytes;
+  return report;
+}
+
+void send_report(Channel& channel, Links& links, const CallText& call, std::string_view verdict) {
   const std::uint64_t tag = kReportTag | std::uint64_t{channel.group.context & 0xffff} << 32;
-  const std::string_view bytes(reinterpret_cast<const char*>(&call), sizeof(call));
+  std::string bytes = words_of(channel, call);
+  bytes += verdict.substr(0, kLongestTold - bytes.size());
   for (int r = 0; r < channel.group.size(); ++r) {
     if (r == channel.group.rank || links.failed(channel.group.world[r]) != nullptr) continue;
     links.tell(channel.group.world[r], tag, bytes);
@@ -112,11 +150,14 @@ std::string mismatch_text(const Channel& channel, int rank_a, const CallText& a,
                      by_algorithm ? " (is RLX_RULES the same on all ranks?)" : "");
 }
 
-std::string take_report(Channel& channel, int rank, const CallText& call) {
-  if (call.number > channel.reported[rank].number) channel.reported[rank] = call;
-  const CallText own = recent_call(channel, call.number);
-  if (own.number == 0 || same_call(own, call)) return {};
-  return mismatch_text(channel, rank, call, channel.group.rank, own);
+std::string take_report(Channel& channel, int rank, const Report& report) {
+  if (report.call.number > channel.reported[rank].number) channel.reported[rank] = report.call;
+  for (const CallText& call : report.recent) {
+    const CallText own = recent_call(channel, call.number);
+    if (own.number != 0 && !same_call(own, call))
+      return mismatch_text(channel, rank, call, channel.group.rank, own);
+  }
+  return {};
 }
 
 bool all_came(const Task& task) { return absent_by_line(task).empty(); }

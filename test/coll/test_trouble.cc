@@ -11,6 +11,7 @@
 
 #include "fabrics/shm.h"
 #include "test/coll/station.h"
+#include "test/support/command.h"
 #include "test/support/fork_world.h"
 
 using namespace rlx;
@@ -97,6 +98,36 @@ Test(trouble, of_different_calls_is_named_on_all_ranks, .timeout = 200) {
       RLX_EXPECT(!later && later.error().code == Code::kMismatch, "later calls must fail");
       station.meet();
     });
+}
+
+// Who knows of a mismatch may end at once, and what it sent last with it.
+Test(trouble, of_different_calls_is_named_though_ranks_leave_with_their_error, .timeout = 200) {
+  const Pair pairs[] = {
+      {"barrier, much in between", [](Numbers& n) { return call_of(n, Coll::all_reduce, 700000); },
+       [](Numbers& n) { return call_of(n, Coll::barrier, 0); }, "all_reduce#4(count 700000",
+       "barrier#4"},
+      {"roots", [](Numbers& n) { return call_of(n, Coll::broadcast, 700000, 0); },
+       [](Numbers& n) { return call_of(n, Coll::broadcast, 700000, 1); }, "root 0)", "root 1)"},
+      {"roots, little data", [](Numbers& n) { return call_of(n, Coll::broadcast, 1, 0); },
+       [](Numbers& n) { return call_of(n, Coll::broadcast, 1, 1); }, "root 0)", "root 1)"},
+  };
+  for (int i = 0; i < 10; ++i)
+    for (const Pair& pair : pairs)
+      each_fabric(3, [&](Station& station) {
+        Collectives& comm = station.communicator();
+        Numbers numbers;
+        numbers.in.resize(700000);
+        for (int k = 0; k < 3; ++k)
+          RLX_EXPECT_OK(comm.run(call_of(numbers, Coll::all_reduce, 700000), soon()));
+        const bool odd = station.rank() == 1;
+        Status status = comm.run(odd ? pair.odd(numbers) : pair.most(numbers), soon());
+        if (status) status = comm.run(call_of(numbers, Coll::barrier, 0), soon());
+        RLX_EXPECT(!status && status.error().code == Code::kMismatch, "{} rank {}: {}", pair.what,
+                   station.rank(), status ? "no error" : status.error().text);
+        RLX_EXPECT(
+            holds(status.error().text, pair.most_text) && holds(status.error().text, pair.odd_text),
+            "{} rank {}: {}", pair.what, station.rank(), status.error().text);
+      });
 }
 
 Test(trouble, of_a_rank_that_never_calls_is_named_after_the_deadline, .timeout = 100) {
