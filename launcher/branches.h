@@ -16,6 +16,11 @@
 
 namespace rlx::launcher {
 
+// How a process divides hosts among the daemons that it starts: each is on the first host of a part
+// and starts the rest of it in the same way.
+std::vector<std::vector<TreeHost>> parts_of(const std::vector<TreeHost>& hosts,
+                                            const TreeSettings& settings);
+
 class BranchOwner {
  public:
   virtual ~BranchOwner() = default;

@@ -9,24 +9,38 @@
 #include "launcher/process.h"
 
 namespace rlx::launcher {
+namespace {
+
+bool calls_in(const TreeSettings& settings) {
+  return settings.agent[0] == kSlurmAgent || settings.agent[0] == kManualAgent;
+}
+
+}  // namespace
+
+std::vector<std::vector<TreeHost>> parts_of(const std::vector<TreeHost>& hosts,
+                                            const TreeSettings& settings) {
+  const std::size_t n_parts =
+      calls_in(settings) ? hosts.size() : std::min<std::size_t>(settings.radix, hosts.size());
+  std::vector<std::vector<TreeHost>> parts(n_parts);
+  for (std::size_t i = 0, next = 0; i < n_parts; ++i)
+    for (const std::size_t end = (i + 1) * hosts.size() / n_parts; next < end; ++next)
+      parts[i].push_back(hosts[next]);
+  return parts;
+}
 
 Branches::~Branches() = default;
 
 void Branches::start(std::uint32_t self, const TreeSettings& settings,
                      const std::string& known_topology, const std::vector<TreeHost>& hosts) {
   settings_ = settings;
-  const bool call_in = settings.agent[0] == kSlurmAgent || settings.agent[0] == kManualAgent;
-  const std::size_t n_branches =
-      call_in ? hosts.size() : std::min<std::size_t>(settings.radix, hosts.size());
-  for (std::size_t i = 0, next = 0; i < n_branches; ++i) {
-    const std::size_t end = (i + 1) * hosts.size() / n_branches;
+  const bool call_in = calls_in(settings);
+  for (const auto& part : parts_of(hosts, settings)) {
     auto owned = std::make_unique<Branch>();
     Branch& branch = *owned;
-    branch.host = hosts[next];
+    branch.host = part[0];
     branch.hello = {branch.host.node, self, branch.host.name, known_topology, settings, {}};
-    branch.hello.below.assign(hosts.begin() + static_cast<std::ptrdiff_t>(next) + 1,
-                              hosts.begin() + static_cast<std::ptrdiff_t>(end));
-    for (; next < end; ++next) way_[hosts[next].node] = branch.host.node;
+    branch.hello.below.assign(part.begin() + 1, part.end());
+    for (const auto& host : part) way_[host.node] = branch.host.node;
     branches_[branch.host.node] = std::move(owned);
     if (call_in) continue;
     if (const auto problem = start_agent(branch)) give_up(branch, *problem);

@@ -107,6 +107,8 @@ class Cluster final : public Node, private BranchOwner {
   void conclude();
   void conclude_when_known();
   void start_timed_out();
+  std::vector<TreeHost> remote_hosts() const;
+  void blame_silent(const std::vector<TreeHost>& hosts, const std::string& cause);
   std::vector<std::string> reasons() const;
   void lose(const std::vector<std::uint32_t>& nodes, const std::string& cause);
   void quiet(std::uint32_t node);

@@ -35,9 +35,7 @@ std::string without_name(std::string_view text, std::string_view name) {
 
 void Cluster::connect(Ready ready) {
   ready_ = std::move(ready);
-  std::vector<TreeHost> remote;
-  for (const auto& host : setup_.hosts)
-    if (host.node != setup_.local) remote.push_back(host);
+  const auto remote = remote_hosts();
   if (!remote.empty()) {
     branches_.start(kHeadNode, setup_.tree, setup_.local_facts.signature, remote);
     start_timer_ = loop_.after(setup_.start_timeout_s, [this] { start_timed_out(); });
@@ -104,12 +102,33 @@ void Cluster::conclude_when_known() {
 }
 
 void Cluster::start_timed_out() {
-  for (std::uint32_t node = 0; node < nodes_.size(); ++node)
-    if (nodes_[node].state == State::kStarting)
-      failures_.push_back(
-          {{node},
-           fmt::format("no answer within {:g} s (--start-timeout)", setup_.start_timeout_s)});
+  blame_silent(remote_hosts(),
+               fmt::format("no answer within {:g} s (--start-timeout)", setup_.start_timeout_s));
   conclude();
+}
+
+std::vector<TreeHost> Cluster::remote_hosts() const {
+  std::vector<TreeHost> remote;
+  for (const auto& host : setup_.hosts)
+    if (host.node != setup_.local) remote.push_back(host);
+  return remote;
+}
+
+// Where a daemon is silent, those that it would have started are no fault of their hosts.
+void Cluster::blame_silent(const std::vector<TreeHost>& hosts, const std::string& cause) {
+  const auto is_silent = [&](const TreeHost& host) {
+    return nodes_[host.node].state == State::kStarting;
+  };
+  for (const auto& part : parts_of(hosts, setup_.tree)) {
+    const std::vector<TreeHost> below(part.begin() + 1, part.end());
+    if (!is_silent(part[0])) {
+      blame_silent(below, cause);
+      continue;
+    }
+    Lost& lost = failures_.emplace_back(Lost{{part[0].node}, cause});
+    for (const auto& host : below)
+      if (is_silent(host)) lost.nodes.push_back(host.node);
+  }
 }
 
 void Cluster::conclude() {

@@ -71,6 +71,13 @@ Test(tree_start, says_in_one_line_what_is_wrong_with_which_hosts, .timeout = 120
   const auto result = rlxrun(cut(deep.options(3) + " --tree-radix 1 true"));
   cr_expect(holds(result.err, "cannot start on h1 (and so not on h2): agent exited with code 9"),
             "%s", result.text().c_str());
+  const FakeHosts silent("", "test $host = h2 && exec sleep 100; exec sh -c \"$*\"");
+  const auto late = rlxrun(cut(silent.options(6) + " --tree-radix 2 --start-timeout 3 true"));
+  expect_same(late.err, "rlxrun: cannot start on h2: no answer within 3 s (--start-timeout)\n");
+  const auto later = rlxrun(cut(silent.options(4) + " --tree-radix 1 --start-timeout 3 true"));
+  expect_same(
+      later.err,
+      "rlxrun: cannot start on h2 (and so not on h3): no answer within 3 s (--start-timeout)\n");
 }
 
 Test(tree_start, can_be_interrupted, .timeout = 60) {
