@@ -36,10 +36,10 @@ class Parser {
       line_.apps.emplace_back();
       RLX_TRY(parse_options());
       if (!line_.app_file.empty() && line_.apps.size() == 1) RLX_TRY(take_app_file());
-      if (line_.action != Action::kRun) return std::move(line_);
+      if (line_.action != Action::kRun) break;
       RLX_TRY(parse_program());
     } while (next_ < words_.size());
-    RLX_TRY(check_companions());
+    if (line_.action == Action::kRun) RLX_TRY(check_companions());
     return std::move(line_);
   }
 
@@ -53,7 +53,7 @@ class Parser {
     const bool shows = line_.dry_run || line_.show_map || line_.show_allocation ||
                        line_.show_topology || line_.report_bindings;
     if (line_.json && !shows)
-      return fail(Code::kInvalid, "--json is how --display, --report-bindings or --dry-run print");
+      return fail(Code::kInvalid, "--json is how --status, --display, --report-bindings or --dry-run print");
     return {};
   }
 
@@ -64,7 +64,7 @@ class Parser {
         return {};
       }
       RLX_TRY(parse_option());
-      if (line_.action != Action::kRun) return {};
+      if (line_.action != Action::kRun && line_.action != Action::kStatus) return {};
     }
     return {};
   }

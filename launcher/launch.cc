@@ -178,6 +178,7 @@ void Launch::nodes_are_known(Head& head, const Cluster& cluster, Facts facts) {
       return head.give_up({status.error().text},
                           status.error().code == Code::kInvalid ? kExitUsage : 1);
   if (line_.dry_run) {
+    tell_notes(head, {});
     fmt::print("{}", displayed(line_, plan_));
     return head.give_up({}, 0);
   }

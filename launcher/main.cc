@@ -45,9 +45,10 @@ std::optional<std::string> print_what_was_asked(Action action) {
   return std::nullopt;
 }
 
-int print_status(const Environment& environment) {
+int print_status(const Environment& environment, bool as_json) {
   std::vector<std::string> silent;
-  fmt::print("{}", table_of(running_launchers(scratch_parents(environment), silent)));
+  const auto running = running_launchers(scratch_parents(environment), silent);
+  fmt::print("{}", as_json ? json_of(running) : table_of(running));
   for (const auto& directory : silent)
     fmt::print(stderr, "rlxrun: the launcher of {} does not answer (stopped?)\n", directory);
   return 0;
@@ -119,7 +120,7 @@ int main(int argc, char** argv) {
     fmt::print("{}", *text);
     return 0;
   }
-  if (line->action == Action::kStatus) return print_status(environment);
+  if (line->action == Action::kStatus) return print_status(environment, line->json);
   if (auto status = check_knobs(); !status) return complain(status.error().text, kExitUsage);
   // No destructors of statics: a writer stuck behind a reader that does not read must not hold us.
   const int exit_code = run(*line, std::move(environment), start);

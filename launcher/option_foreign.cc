@@ -87,8 +87,13 @@ constexpr Option kForeign[] = {
      Group::kForeign, true, "", nothing},
     {"--mca", "-mca --omca --prtemca --pmixmca --gmca -gmca", "KEY VALUE", Group::kForeign, true,
      "ignored", nothing},
-    {"-iface", "-ifhn -genvlist -envlist --tune -am --personality", "VALUE", Group::kForeign, true,
-     "ignored", nothing},
+    {"-iface", "--iface --net --network-interface", "LIST", Group::kForeign, true, "",
+     [](CommandLine&, AppLine& app, Words w) -> Status {
+       app.environment.push_back({EnvironmentEdit::Kind::kSet, "RLX_NET", w[0]});
+       return {};
+     }},
+    {"-ifhn", "--forward-signals -genvlist -envlist --tune -am --personality", "VALUE",
+     Group::kForeign, true, "ignored", nothing},
     {"--use-hwthread-cpus",
      "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm", "", Group::kForeign,
      true, "ignored", nothing},
@@ -124,7 +129,8 @@ constexpr Option kForeign[] = {
     {"-genvexcl", "-envexcl", "LIST", Group::kForeign, true, "", exclude},
 
     // Done anyway: all variables are passed, lines are whole, the head cleans up.
-    {"-ordered-output", "-cleanup -nolocal --nolocal", "", Group::kForeign, false, "", nothing},
+    {"-ordered-output", "-cleanup -nolocal --nolocal --kill-on-bad-exit -K --standalone", "",
+     Group::kForeign, false, "", nothing},
 
     // Ours differs, and the job runs nevertheless.
     {"-membind",

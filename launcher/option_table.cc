@@ -67,7 +67,8 @@ constexpr Option kOptions[] = {
      "take the hosts of this resource manager only: slurm, pbs, lsf, sge, flux, or none; without "
      "it, of the first whose job this is",
      read<read_manager, &CommandLine::manager>},
-    {"--nproc-per-node", "-ppn --ppn -perhost -npernode --npernode --nproc_per_node", "N",
+    {"--nproc-per-node",
+     "-ppn --ppn -perhost -npernode --npernode --nproc_per_node --ntasks-per-node", "N",
      Group::kRun, false, "ranks on each host: a number, core (one for each) or gpu",
      read_into<read_per_node, &CommandLine::map>},
     {"--launcher", "-launcher --bootstrap -bootstrap", "HOW", Group::kRun, false,
@@ -80,7 +81,7 @@ constexpr Option kOptions[] = {
     {"--prefix", "-prefix", "DIR", Group::kRun, false,
      "where rlx is installed on other hosts (default: where this rlxrun is)",
      read<text, &CommandLine::tree, &TreeOptions::prefix>},
-    {"--start-timeout", "", "TIME", Group::kRun, false,
+    {"--start-timeout", "--spawn-timeout", "TIME", Group::kRun, false,
      "time for all hosts to answer (default 60; by hand ten times as long)",
      read<read_seconds, &CommandLine::tree, &TreeOptions::start_timeout_s>},
     {"--heartbeat", "", "TIME", Group::kRun, false,
@@ -121,7 +122,7 @@ constexpr Option kOptions[] = {
     {"--report-bindings", "-report-bindings", "", Group::kPlace, false,
      "print where each rank runs", set<true, &CommandLine::report_bindings>},
 
-    {"-x", "--env", "VAR[=VALUE]", Group::kEnvironment, true,
+    {"-x", "--env --set", "VAR[=VALUE]", Group::kEnvironment, true,
      "set a variable; the whole environment is passed anyway; ^VAR removes one; VAR may hold * and "
      "?, and none passes nothing",
      add_edit},

@@ -158,4 +158,23 @@ std::string table_of(const std::vector<LauncherStatus>& launchers) {
   return out;
 }
 
+std::string json_of(const std::vector<LauncherStatus>& launchers) {
+  json all = json::array();
+  for (const auto& launcher : launchers) {
+    json ranks = json::array();
+    for (const auto& rank : launcher.ranks)
+      ranks.push_back({{"job", rank.job},
+                       {"rank", rank.rank},
+                       {"host", rank.host},
+                       {"pid", rank.pid},
+                       {"state", rank.state}});
+    all.push_back({{"id", launcher.id},
+                   {"pid", launcher.pid},
+                   {"started", launcher.started},
+                   {"command", launcher.command},
+                   {"ranks", ranks}});
+  }
+  return all.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace rlx::launcher

@@ -65,5 +65,7 @@ std::vector<LauncherStatus> running_launchers(const std::vector<std::string>& pa
                                               std::vector<std::string>& silent);
 // A table: one line a job and one a rank.
 std::string table_of(const std::vector<LauncherStatus>& launchers);
+// The same as one JSON array.
+std::string json_of(const std::vector<LauncherStatus>& launchers);
 
 }  // namespace rlx::launcher

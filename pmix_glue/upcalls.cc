@@ -77,10 +77,13 @@ pmix_status_t on_fence(const pmix_proc_t procs[], size_t n, const pmix_info_t in
   Result<std::string> part =
       std::string(data != nullptr ? data : "", data != nullptr ? n_bytes : 0);
   std::free(data);  // ours, whatever pmix_server.h says
-  // Not success: a local rank died inside, and what the others gave is not all.
+  // Not success: a local rank died inside, or did not come in time, and this is not all.
   const auto local =
       number(find(infos, n_infos, PMIX_LOCAL_COLLECTIVE_STATUS)).value_or(PMIX_SUCCESS);
-  if (local != PMIX_SUCCESS) part = fail(Code::kPeerFailed, "a rank is gone");
+  if (local == PMIX_ERR_TIMEOUT)
+    part = fail(Code::kTimeout, "time is up");
+  else if (local != PMIX_SUCCESS)
+    part = fail(Code::kPeerFailed, "a rank is gone");
   impl->shift.post([impl, ids = to_proc_ids(procs, n), part = std::move(part),
                     timeout = timeout_ms(infos, n_infos), callback, context] {
     impl->gather(Meeting::kFence, ids, part, timeout,
@@ -165,12 +168,18 @@ std::string longest_text(const char* bytes, size_t n) {
   return best;
 }
 
+// We write no mail, no system log and no data base.
+bool is_written_here(const pmix_info_t& data) {
+  return PMIX_CHECK_KEY(&data, PMIX_LOG_STDOUT) || PMIX_CHECK_KEY(&data, PMIX_LOG_STDERR);
+}
+
 void on_log(const pmix_proc_t* client, const pmix_info_t data[], size_t n, const pmix_info_t[],
             size_t, pmix_op_cbfunc_t callback, void* context) {
   Server::Impl* impl = upcall_target;
   std::vector<std::pair<LogChannel, std::string>> lines;
   for (size_t i = 0; i < n; ++i) {
     const auto& value = data[i].value;
+    if (!is_written_here(data[i])) continue;
     if (PMIX_CHECK_KEY(&data[i], PMIX_LOG_STDOUT))
       lines.emplace_back(LogChannel::kStdout, text(&value));
     else if (value.type == PMIX_STRING)
@@ -182,7 +191,8 @@ void on_log(const pmix_proc_t* client, const pmix_info_t data[], size_t n, const
   impl->shift.post([impl, from = to_proc_id(*client), lines = std::move(lines), callback, context] {
     for (const auto& [channel, line] : lines)
       if (!line.empty()) impl->host->logged(from, channel, line);
-    if (callback != nullptr) callback(PMIX_SUCCESS, context);
+    const bool none = lines.empty();
+    if (callback != nullptr) callback(none ? PMIX_ERR_NOT_SUPPORTED : PMIX_SUCCESS, context);
   });
 }
 

@@ -20,6 +20,9 @@ Test(status, lists_the_ranks_of_a_running_job_and_nothing_of_one_that_ended, .ti
   for (const auto& pid : pids)
     cr_expect(holds(seen.out, pid + "  running"), "%s", seen.out.c_str());
   cr_expect(holds(seen.out, "exec sleep 100"), "%s", seen.out.c_str());
+  const auto json = rlxrun({"--status", "--json"});
+  cr_expect(holds(json.out, "\"state\": \"running\"") && holds(json.out, "\"pid\": " + pids[0]),
+            "%s", json.text().c_str());
   job.signal(SIGSTOP);
   const auto stopped = rlxrun({"--status"});
   cr_expect(!holds(stopped.out, pids[0]) && holds(stopped.err, dir.path()), "%s",

@@ -185,6 +185,9 @@ void log_and_query(Bootstrap& b) {
   InfoList line;
   line.text(PMIX_LOG_STDERR, "a line to log");
   check_pmix(PMIx_Log(line.data(), line.size(), nullptr, 0), PMIX_SUCCESS, "log");
+  InfoList mail;
+  mail.text(PMIX_LOG_SYSLOG, "nobody reads this");
+  check_pmix(PMIx_Log(mail.data(), mail.size(), nullptr, 0), PMIX_ERR_NOT_SUPPORTED, "system log");
   meet(b);  // after it all processes are known
   pmix_query_t query;
   PMIX_QUERY_CONSTRUCT(&query);
@@ -310,6 +313,28 @@ void timed(Bootstrap& b) {
     std::fflush(stdout);
   }
   ::pause();
+}
+
+// The last rank alone stays away: the others of its node and those of other nodes hear the same.
+void last_stays_away(Bootstrap& b) {
+  meet(b);
+  if (b.facts().rank != b.facts().size - 1) {
+    const pmix_proc_t all = proc_of(b, PMIX_RANK_WILDCARD);
+    InfoList infos;
+    infos.integer(PMIX_TIMEOUT, 1);
+    check_pmix(PMIx_Fence(&all, 1, infos.data(), infos.size()), PMIX_ERR_TIMEOUT, "a time limit");
+    fmt::print("timed out\n");
+    std::fflush(stdout);
+  } else {
+    pmix_pdata_t data;
+    PMIX_PDATA_CONSTRUCT(&data);
+    PMIX_LOAD_KEY(data.key, "nobody");
+    InfoList brief;
+    brief.flag(PMIX_WAIT, true);
+    brief.integer(PMIX_TIMEOUT, 3);
+    check_pmix(PMIx_Lookup(&data, 1, brief.data(), brief.size()), PMIX_ERR_TIMEOUT, "waiting");
+  }
+  check_pmix(PMIx_Finalize(nullptr, 0), PMIX_SUCCESS, "finalize");
 }
 
 // Rank 0 ends rank 1 alone.
@@ -530,6 +555,7 @@ int main(int argc, char** argv) {
   if (mode == "sets") sets(b);
   if (mode == "events") events(b);
   if (mode == "timed") timed(b);
+  if (mode == "last_stays_away") last_stays_away(b);
   if (mode == "abort_one") abort_one(b);
   if (mode == "survive") survive(b);
   if (mode == "control") control(b, argv[2]);

@@ -92,6 +92,16 @@ Test(foreign, jobs_of_several_apps_know_their_place, .timeout = 120) {
   }
 }
 
+Test(open_mpi, may_be_started_by_its_own_mpirun_inside_a_rank, .timeout = 60) {
+  if (!is_installed("mpicc.openmpi")) cr_skip_test("mpicc.openmpi is not installed");
+  const TempDir dir;
+  const std::string program = compile("mpicc.openmpi", dir / "foreign");
+  const auto result = run({built("rlxrun"), "-n", "1", "mpirun.openmpi", "--allow-run-as-root",
+                           "--oversubscribe", "-n", "2", program, "hello"});
+  cr_expect(result.code == 0 && count(result.out, " of 2 sum 3 ") == 2, "%s",
+            result.text().c_str());
+}
+
 Test(our_client, runs_under_the_mpirun_of_open_mpi, .timeout = 300) {
   if (!is_installed("mpirun.openmpi")) cr_skip_test("mpirun.openmpi is not installed");
   CommandOptions options;

@@ -57,6 +57,7 @@ Test(hosts, serve_our_client, .timeout = 180) {
       {"h0:1,h1:2", "spawn", 1, 0, "FAILED", 0},
       {"localhost:120", "spawn_often", 1, 0, "FAILED", 0},
       {"h0:1,h1:120", "spawn_often", 1, 0, "FAILED", 0},
+      {"h0:2,h1:2", "last_stays_away", 4, 0, "timed out", 3},
       {"h0:2,h1:1", "control kill", 3, 0, " kills rank 2 (pid ", 1},
       {"h0:1,localhost:1,h1:1", "control terminate", 3, 0, " ends rank 2 (pid ", 1},
       {"h0:1,h1:1,h2:1", "death in_fence kill", 3, 137, "rank 1 (pid", 1},
