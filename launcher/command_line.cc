@@ -53,7 +53,8 @@ class Parser {
     const bool shows = line_.dry_run || line_.show_map || line_.show_allocation ||
                        line_.show_topology || line_.report_bindings;
     if (line_.json && !shows)
-      return fail(Code::kInvalid, "--json is how --status, --display, --report-bindings or --dry-run print");
+      return fail(Code::kInvalid,
+                  "--json is how --status, --display, --report-bindings or --dry-run print");
     return {};
   }
 

@@ -15,7 +15,7 @@ by_slurm() {  # HOSTS RANKS COMMAND...: more ranks on the first hosts, if it doe
   shift 2
   on h1 srun -Q --mpi=pmix -N "$n_hosts" -n "$n_ranks" "$@"
 }
-by_mpirun() { on h1 mpirun.openmpi --host h1:2,h2:1,h3:1 -np 4 "$@"; }
+by_mpirun() { on h1 mpirun.openmpi --host h1:2,h2:1,h3:1 -np 4 ${LSAN_OPTIONS:+-x LSAN_OPTIONS} "$@"; }
 
 # Nobody can be reached: it takes a while until that is sure. Meanwhile, the rest.
 for host in h1 h2 h3; do
