@@ -63,7 +63,8 @@ Result<ShmWire*> pool_owner() {
   return g_world->endpoint().shm();
 }
 
-Status make_part(rlx_comm comm, int colour, int key, rlx_comm* part, const char* verb) {
+Status make_part(rlx_comm comm, int colour, int key, rlx_comm* part, Purpose purpose) {
+  const char* const verb = purpose == Purpose::comm_dup ? "dup" : "split";
   RLX_TRY_ASSIGN(Communicator* const parent, communicator(comm));
   if (!part) return fail(Code::kInvalid, fmt::format("rlx_comm_{}: the result is NULL", verb));
   if (colour < RLX_UNDEFINED)
@@ -71,7 +72,7 @@ Status make_part(rlx_comm comm, int colour, int key, rlx_comm* part, const char*
         Code::kInvalid,
         fmt::format("rlx_comm_split: colour {} is negative; 0 or more, or RLX_UNDEFINED", colour));
   const auto name = fmt::format("{}.{}.{}", parent->name(), verb, parent->next_child());
-  RLX_TRY_ASSIGN(Communicator* const made, g_world->split(*parent, colour, key, name));
+  RLX_TRY_ASSIGN(Communicator* const made, g_world->split(*parent, colour, key, name, purpose));
   *part = to_handle(made);
   return {};
 }
@@ -150,11 +151,11 @@ int rlx_local_size(void) {
 }
 
 int rlx_comm_dup(rlx_comm comm, rlx_comm* copy) {
-  return guarded([&] { return make_part(comm, 0, 0, copy, "dup"); });
+  return guarded([&] { return make_part(comm, 0, 0, copy, Purpose::comm_dup); });
 }
 
 int rlx_comm_split(rlx_comm comm, int colour, int key, rlx_comm* part) {
-  return guarded([&] { return make_part(comm, colour, key, part, "split"); });
+  return guarded([&] { return make_part(comm, colour, key, part, Purpose::comm_split); });
 }
 
 int rlx_comm_free(rlx_comm* comm) {

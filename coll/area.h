@@ -22,6 +22,9 @@ inline constexpr std::size_t kStageBytes = 1 << 20;
 inline constexpr std::size_t kStageHalves = 2;
 inline constexpr std::size_t kResultBytes = kStageBytes / 2;  // a rank's part of a stage, P >= 2
 
+// A collective that another call is made of: a barrier of rlx_finalize is no rlx_barrier.
+enum class Purpose : std::uint8_t { own, comm_dup, comm_split, finalize };
+
 // A call as a message about a mismatch names it.
 struct CallText {
   std::uint64_t number = 0;
@@ -29,6 +32,7 @@ struct CallText {
   std::int32_t root = 0;
   std::uint8_t coll = 0, dtype = 0, op = 0, mode = 0;
   std::uint16_t algorithm = 0;  // index in kAlgorithms
+  Purpose purpose = Purpose::own;
 };
 
 // One cache line, all that peers read in the good case. One writer; `stamp` is stored last. Spaced

@@ -24,7 +24,9 @@ Key key_of(const Call& call, bool in_place, bool pooled) {
     return static_cast<std::uint64_t>(value) << (8 * at);
   };
   return {byte(call.coll, 0) | byte(call.dtype, 1) | byte(call.op, 2) |
-              byte(static_cast<int>(call.mode) * 4 + in_place * 2 + pooled, 3) |
+              byte(static_cast<int>(call.purpose) * 16 + static_cast<int>(call.mode) * 4 +
+                       in_place * 2 + pooled,
+                   3) |
               byte(static_cast<std::uint32_t>(call.root), 4),
           call.count};
 }
@@ -38,7 +40,7 @@ std::uint64_t mix(std::uint64_t value) {
 }
 
 // What all ranks must agree on; the counts of v forms are known to some ranks only.
-CallText text_of(const Shape& shape, const Algorithm* algorithm) {
+CallText text_of(const Shape& shape, const Algorithm* algorithm, Purpose purpose) {
   CallText text;
   text.count = shape.coll == Coll::all_gatherv ? payload_bytes(shape) / size_of(shape.dtype)
                : shape.is_v()                  ? 0
@@ -48,6 +50,7 @@ CallText text_of(const Shape& shape, const Algorithm* algorithm) {
   text.dtype = static_cast<std::uint8_t>(shape.dtype);
   text.op = static_cast<std::uint8_t>(shape.op);
   text.mode = static_cast<std::uint8_t>(shape.mode);
+  text.purpose = purpose;
   text.algorithm = static_cast<std::uint16_t>(index_of(algorithm));
   return text;
 }
@@ -56,7 +59,9 @@ std::uint64_t fingerprint_of(const CallText& text) {
   const std::uint64_t what = std::uint64_t{text.coll} | std::uint64_t{text.dtype} << 8 |
                              std::uint64_t{text.op} << 16 | std::uint64_t{text.mode} << 24 |
                              std::uint64_t{static_cast<std::uint32_t>(text.root)} << 32;
-  return mix(mix(what) ^ mix(text.count + 1) ^ text.algorithm);
+  const std::uint64_t how = text.algorithm | std::uint64_t{static_cast<std::uint8_t>(text.purpose)}
+                                                 << 16;
+  return mix(mix(what) ^ mix(text.count + 1) ^ how);
 }
 
 bool is_place(const void* a, const void* base, std::uint64_t offset) {
@@ -103,10 +108,10 @@ struct Collectives::Impl {
   Impl(Engine& e, Group group, Selector s)
       : engine(e), channel(std::move(group)), selector(std::move(s)), cache(kCacheSlots) {}
 
-  void fill(Entry& entry, const Shape& shape) {
+  void fill(Entry& entry, const Shape& shape, Purpose purpose) {
     const Choice choice = selector.choose(shape);
     entry.plan = std::make_shared<const Plan>(choice.algorithm->plan(shape, choice.params));
-    entry.text = text_of(shape, choice.algorithm);
+    entry.text = text_of(shape, choice.algorithm, purpose);
     entry.fingerprint = fingerprint_of(entry.text);
   }
 
@@ -118,7 +123,7 @@ struct Collectives::Impl {
       return entry;
     if (entry.plan != nullptr && channel.n_pending > 0) replaced.push_back(std::move(entry.plan));
     if (channel.n_pending == 0) replaced.clear();
-    fill(entry, shape_of(call, in_place, pooled));
+    fill(entry, shape_of(call, in_place, pooled), call.purpose);
     entry.key = key;
     return entry;
   }
@@ -175,7 +180,15 @@ Job Collectives::Impl::job_of(const Call& call) {
   const bool in_place = in_place_of(call);
   if (is_v(call.coll)) {
     Entry entry;
-    fill(entry, shape_of(call, in_place, job.pooled));
+    fill(entry, shape_of(call, in_place, job.pooled), call.purpose);
+    const auto size = size_of(call.dtype);
+    const auto rank = static_cast<std::size_t>(channel.group.rank);
+    // The block that a rank gives itself is in both of its arguments.
+    if (call.coll != Coll::all_gatherv &&
+        (call.coll == Coll::all_to_allv || rank == static_cast<std::size_t>(call.root))) {
+      job.own_sent = (call.send.counts.empty() ? call.count : call.send.counts[rank]) * size;
+      job.own_expected = (call.recv.counts.empty() ? call.count : call.recv.counts[rank]) * size;
+    }
     job.owned = std::move(entry.plan);
     job.text = entry.text;
     job.fingerprint = entry.fingerprint;

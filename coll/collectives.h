@@ -19,6 +19,7 @@ struct Call {
   Dtype dtype = Dtype::u8;
   Op op = Op::sum;
   Mode mode = Mode::fast;
+  Purpose purpose = Purpose::own;
   int root = 0;
   std::uint64_t count = 0;
   const void* in = nullptr;

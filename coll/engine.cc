@@ -62,17 +62,22 @@ Task* Engine::make_task(const Job& job) {
 
 Request* Engine::start(const Job& job) {
   Task* task = make_task(job);
-  begin(*task);
+  begin(*task, job);
   if (!task->done) impl_->active.push_back(task);
   return task;
 }
 
 // The first steps of a task, unless it has to wait for its turn.
-void Engine::begin(Task& task) {
+void Engine::begin(Task& task, const Job& job) {
   Channel& channel = *task.channel;
   if (!channel.broken) return end(task, channel.broken.error());
   if (const std::string clash = early_clash(channel, task.call); !clash.empty())
     return disagree(channel, task.call, clash), end(task, channel.broken.error());
+  if (job.own_sent != job.own_expected) {
+    const int rank = channel.group.rank;
+    task.fail_with(Code::kMismatch, uneven_text(rank, job.own_sent, rank, job.own_expected));
+    return fail(task);
+  }
   if (task.plan->shared) {
     if (channel.running != nullptr) {
       channel.waiting.push_back(&task);
@@ -243,7 +248,7 @@ std::string Engine::describe_mismatch(const Task& task) {
 
 Status Engine::run(const Job& job, Deadline deadline) {
   Task* task = make_task(job);
-  begin(*task);
+  begin(*task, job);
   for (int i = impl_->brisk_tries; i > 0 && !task->done; --i) step(*task);
   if (!task->done) {
     impl_->active.push_back(task);

@@ -72,7 +72,8 @@ struct Job {
   void* out = nullptr;
   std::uint64_t in_bytes = 0, out_bytes = 0;  // of pooled buffers, as peers may reach them
   bool pooled = false;
-  CallText text;  // number is filled in here
+  std::uint64_t own_sent = 0, own_expected = 0;  // bytes of the rank's block for itself (v forms)
+  CallText text;                                 // number is filled in here
   std::uint64_t fingerprint = 0;
 };
 
@@ -116,7 +117,7 @@ class Engine final : public RequestOwner {
  private:
   struct Impl;
   Task* make_task(const Job& job);
-  void begin(Task& task);
+  void begin(Task& task, const Job& job);
   bool step(Task& task);
   void end(Task& task);
   void end(Task& task, const Error& why);

@@ -30,7 +30,19 @@ void combine(const Plan& plan, std::span<void* const> dsts, std::span<const void
     kernels::reduce_n(plan.dtype, op, dsts, srcs, count, stores);
 }
 
+// Of a message that came; its room if it failed.
+std::uint64_t whole_size(const Request& message, std::uint64_t room) {
+  if (message.code == Code::kOk) return message.n_bytes;
+  return message.code == Code::kTruncated ? message.n_whole : room;
+}
+
 }  // namespace
+
+std::string uneven_text(int from, std::uint64_t n_sent, int to, std::uint64_t n_expected) {
+  return fmt::format(
+      "rank {} sends {} bytes to rank {}, which expects {}: their counts do not agree", from,
+      n_sent, to, n_expected);
+}
 
 void Scratch::reserve(std::uint64_t n_bytes) {
   if (n_bytes <= room_) return;
@@ -383,10 +395,8 @@ void Task::check_in_flight() {
     if (came && ((message.tag ^ message_tag(*this, step.round)) & kTagFingerprint) != 0) {
       mismatched_with = step.peer;
       fail_with(Code::kMismatch, "");
-    } else if (came && message.code == Code::kOk && message.n_bytes != step.n) {
-      fail_with(Code::kMismatch, fmt::format("rank {} sent {} bytes where {} are received: counts "
-                                             "of the ranks do not agree",
-                                             step.peer, message.n_bytes, step.n));
+    } else if (const std::uint64_t n = came ? whole_size(message, step.n) : step.n; n != step.n) {
+      fail_with(Code::kMismatch, uneven_text(step.peer, n, channel->group.rank, step.n));
     } else if (message.code != Code::kOk) {
       fail_with(message.code, message.text);
     } else {

@@ -78,6 +78,7 @@ struct Task final : Request {
   Code trouble = Code::kOk;
   std::string trouble_text;
   int mismatched_with = -1;  // rank whose call differs, with kMismatch
+  void fail_with(Code code, std::string text);
 
  private:
   enum class Ran { done, blocked, again };
@@ -101,8 +102,10 @@ struct Task final : Request {
   std::byte* at(const Ref& ref) const;
   Area& area(int rank) const { return *channel->group.areas[rank]; }
   void ring(Links& links) const { links.ring(channel->group.world); }
-  void fail_with(Code code, std::string text);
 };
+
+// Of a v form, whose counts are known in part to each rank.
+std::string uneven_text(int from, std::uint64_t n_sent, int to, std::uint64_t n_expected);
 
 // Tags of collective messages: context (16 bits) and call number (14 bits) keep calls apart, the
 // round pairs sends with receives inside a call, and 16 bits of the fingerprint ride along: a

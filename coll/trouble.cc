@@ -60,10 +60,17 @@ std::vector<int> absent_by_report(const Task& task) {
 }  // namespace
 
 std::string to_string(const CallText& call) {
+  constexpr const char* kPurposes[] = {"", "comm_dup", "comm_split", "finalize"};
+  if (call.purpose != Purpose::own)
+    return fmt::format("{}#{}", kPurposes[static_cast<int>(call.purpose)], call.number);
   const auto coll = static_cast<Coll>(call.coll);
   std::string text = fmt::format("{}#{}", name_of(coll), call.number);
   if (coll == Coll::barrier) return text;
-  text += fmt::format("(count {}, {}", call.count, name_of(static_cast<Dtype>(call.dtype)));
+  // The counts of the other v forms are many, and not known to all.
+  text += coll == Coll::all_gatherv ? fmt::format("({} in all, ", call.count)
+          : is_v(coll)              ? std::string("(")
+                                    : fmt::format("(count {}, ", call.count);
+  text += name_of(static_cast<Dtype>(call.dtype));
   if (reduces(coll))
     text += fmt::format(", {}, {}", name_of(static_cast<Op>(call.op)),
                         name_of(static_cast<Mode>(call.mode)));
@@ -73,7 +80,8 @@ std::string to_string(const CallText& call) {
 
 bool same_call(const CallText& a, const CallText& b) {
   return a.number == b.number && a.count == b.count && a.root == b.root && a.coll == b.coll &&
-         a.dtype == b.dtype && a.op == b.op && a.mode == b.mode && a.algorithm == b.algorithm;
+         a.dtype == b.dtype && a.op == b.op && a.mode == b.mode && a.algorithm == b.algorithm &&
+         a.purpose == b.purpose;
 }
 
 void note_call(Channel& channel, const CallText& call) {

@@ -132,11 +132,13 @@ Result<Communicator*> World::add(Group group, int channel) {
   return communicators_.back().get();
 }
 
-Result<Communicator*> World::split(Communicator& parent, int colour, int key, std::string name) {
+Result<Communicator*> World::split(Communicator& parent, int colour, int key, std::string name,
+                                   Purpose purpose) {
   const Proposal mine{colour, key, next_context_, free_channels_};
   std::vector<Proposal> all(static_cast<std::size_t>(parent.size()));
   RLX_TRY(parent.collectives().run({.coll = Coll::all_gather,
                                     .dtype = Dtype::u64,
+                                    .purpose = purpose,
                                     .count = kWords,
                                     .in = &mine,
                                     .out = all.data()},
@@ -197,7 +199,8 @@ Communicator* World::of_context(std::uint32_t context) const {
 Status World::finalize() {
   const Deadline all = deadline().started();
   // After this barrier nobody needs our memory or our messages any more.
-  Status met = world().collectives().run({.coll = Coll::barrier}, all);
+  Status met =
+      world().collectives().run({.coll = Coll::barrier, .purpose = Purpose::finalize}, all);
   if (met) met = endpoint_->flush(all);
   // Who still flushes may have a word for us, such as a report of a call that took long: it must be
   // read, or the flush waits for us and we for it.

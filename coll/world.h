@@ -41,8 +41,9 @@ class World {
   static Deadline deadline();
 
   // Collective over `parent`. Ranks of equal colour (0 or more) form a communicator ordered by key,
-  // then by rank; nullptr for colour -1.
-  Result<Communicator*> split(Communicator& parent, int colour, int key, std::string name);
+  // then by rank; nullptr for colour -1. `purpose` is what all ranks must call it.
+  Result<Communicator*> split(Communicator& parent, int colour, int key, std::string name,
+                              Purpose purpose);
   // kInvalid for the world and while operations are pending.
   Status free(Communicator* communicator);
   // nullptr if it is none of ours.

@@ -290,6 +290,7 @@ void Endpoint::Impl::finish_recv(RecvOp* op, int source, std::uint64_t tag, std:
   op->n_bytes = std::min(n_bytes, op->room);
   if (n_bytes <= op->room) [[likely]]
     return op->finish();
+  op->n_whole = n_bytes;
   op->finish(Code::kTruncated,
              fmt::format("the message of {} bytes from {} with tag {} is longer than the {} bytes "
                          "that its receive has room for",

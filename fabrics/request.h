@@ -32,6 +32,7 @@ struct Request {
   int source = -1;            // receive: rank in the world that sent; send: rank that receives
   std::uint64_t tag = 0;      // receive: the message's whole 64-bit tag
   std::uint64_t n_bytes = 0;  // received (at most the room) or sent
+  std::uint64_t n_whole = 0;  // with kTruncated: of the message
   std::string text;           // of the error, empty if none
   RequestOwner* owner = nullptr;
 

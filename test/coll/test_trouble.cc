@@ -130,6 +130,37 @@ Test(trouble, of_different_calls_is_named_though_ranks_leave_with_their_error, .
       });
 }
 
+// Rank 1 sends another number of elements than rank 0 expects.
+Test(trouble, of_counts_that_do_not_agree_is_told_in_bytes, .timeout = 200) {
+  for (const Coll coll : {Coll::gatherv, Coll::all_to_allv})
+    for (const std::uint64_t sent : {3, 5, 40000})
+      for (const int to : {0, 1})
+        each_fabric(3, [&](Station& station) {
+          if (coll == Coll::gatherv && to == 1) return;
+          Collectives& comm = station.communicator();
+          Numbers numbers;
+          const std::vector<std::uint64_t> displs = {0, 100000, 200000};
+          std::vector<std::uint64_t> gives(3, 4), takes(3, 4);
+          if (station.rank() == 1) gives[static_cast<std::size_t>(to)] = sent;
+          Call call{.coll = coll,
+                    .dtype = Dtype::i32,
+                    .count = gives[0],
+                    .in = numbers.in.data(),
+                    .out = numbers.out.data()};
+          const std::vector<std::uint64_t> zeros(3);
+          if (coll == Coll::all_to_allv) call.send = {gives, zeros};
+          if (coll == Coll::all_to_allv || station.rank() == 0) call.recv = {takes, displs};
+          Status status = comm.run(call, soon());
+          if (status) status = comm.run(call_of(numbers, Coll::barrier, 0), soon());
+          const std::string want = fmt::format(
+              "{}#1(i32{}) on test.0: rank 1 sends {} bytes to rank {}, which expects 16",
+              name_of(coll), coll == Coll::gatherv ? ", root 0" : "", 4 * sent, to);
+          RLX_EXPECT(
+              !status && status.error().code == Code::kMismatch && holds(status.error().text, want),
+              "rank {}: {}", station.rank(), status ? "no error" : status.error().text);
+        });
+}
+
 Test(trouble, of_a_rank_that_never_calls_is_named_after_the_deadline, .timeout = 100) {
   each_fabric(3, [](Station& station) {
     Collectives& comm = station.communicator();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "coll/world.h"
+#include "test/support/command.h"
 #include "test/support/fork_world.h"
 
 using namespace rlx;
@@ -43,7 +44,40 @@ class Watched final : public Bootstrap {
   std::int64_t& left_ns_;
 };
 
+Status split(World& world, int colour, Purpose purpose) {
+  const auto made = world.split(world.world(), colour, 0, "part", purpose);
+  return made ? Status() : fail(made.error().code, made.error().text);
+}
+
 }  // namespace
+
+// What is made of the same collective is told apart all the same.
+Test(world, names_calls_that_make_or_leave_communicators, .timeout = 100) {
+  const auto dup = [](World& world) { return split(world, 0, Purpose::comm_dup); };
+  const auto part = [](World& world) { return split(world, 0, Purpose::comm_split); };
+  const auto barrier = [](World& world) {
+    return world.world().collectives().run({.coll = Coll::barrier}, World::deadline());
+  };
+  const auto leave = [](World& world) { return world.finalize(); };
+  const struct {
+    std::function<Status(World&)> most, odd;
+    const char *most_text, *odd_text;
+  } table[] = {{dup, part, "called comm_dup#1", "rank 1 called comm_split#1"},
+               {barrier, leave, "called barrier#1", "rank 1 called finalize#1"}};
+  for (const auto& row : table) {
+    const WorldResult result = fork_world(3, [&](Bootstrap& bootstrap) {
+      std::int64_t left_ns = -1;
+      auto world = World::create(std::make_unique<Watched>(bootstrap, left_ns));
+      RLX_EXPECT_OK(world);
+      const Status status = (bootstrap.facts().rank == 1 ? row.odd : row.most)(**world);
+      RLX_EXPECT(!status && status.error().code == Code::kMismatch &&
+                     holds(status.error().text, row.most_text) &&
+                     holds(status.error().text, row.odd_text),
+                 "{}", status ? "success" : status.error().text);
+    });
+    cr_assert(result.ok, "%s", result.text.c_str());
+  }
+}
 
 Test(world, is_left_within_one_deadline_when_a_rank_never_leaves, .timeout = 100) {
   ::setenv("RLX_TIMEOUT_MS", "1000", 1);
