@@ -27,6 +27,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -34,17 +35,10 @@
 #include <vector>
 
 #include "contrib/bench/perf_elements.h"
+#include "contrib/bench/perf_options.h"
 #include "contrib/bench/perf_values.h"
 
 namespace perf {
-
-struct Options {
-  std::vector<std::string> tests = {"latency", "bandwidth", "all_reduce"};
-  std::vector<std::uint64_t> sizes;  // empty: each test's own
-  std::string dtype = "f32", mode = "fast", values = "whole";
-  bool fresh = false, pool = false, json = false;
-  double seconds = 0.3;  // aimed at for each size
-};
 
 struct Stats {
   double min_us = 0, median_us = 0, p99_us = 0;
@@ -123,8 +117,13 @@ class Runner {
   // Returns the number of sizes whose results were wrong.
   int run() {
     head();
-    for (const auto& test : options_.tests)
+    for (const auto& test : options_.tests) {
+      if (lib_.size() < 2 && (test == "latency" || test == "bandwidth")) {
+        std::fprintf(stderr, "%s needs 2 ranks: skipped\n", test.c_str());
+        continue;
+      }
       for (const auto bytes : sizes_of(test)) one(test, bytes);
+    }
     return n_wrong_;
   }
 
@@ -149,15 +148,12 @@ class Runner {
   }
 
   void one(const std::string& test, std::uint64_t bytes) {
-    if (test == "latency" || test == "bandwidth") {
-      if (lib_.size() < 2) {
-        if (lib_.rank() == 0) std::fprintf(stderr, "%s needs 2 ranks: skipped\n", test.c_str());
-        return;
-      }
-      test == "latency" ? latency(bytes) : bandwidth(bytes);
-      return;
-    }
-    collective(test, bytes);
+    if (test == "latency")
+      latency(bytes);
+    else if (test == "bandwidth")
+      bandwidth(bytes);
+    else
+      collective(test, bytes);
   }
 
   void latency(std::uint64_t bytes) {
@@ -272,6 +268,11 @@ class Runner {
 
   struct Buffer {
     Buffer(Lib& lib, std::uint64_t n) : lib_(lib), data(lib.alloc(std::max<std::uint64_t>(n, 64))) {
+      if (data == nullptr) {
+        std::fprintf(stderr, "rank %d: no memory for a buffer of %s\n", lib.rank(),
+                     gib(static_cast<double>(n)).c_str());
+        std::exit(1);
+      }
       std::memset(data, 0, std::max<std::uint64_t>(n, 64));
     }
     ~Buffer() { lib_.dealloc(data); }
@@ -289,108 +290,5 @@ class Runner {
   const Options& options_;
   int n_wrong_ = 0;
 };
-
-inline bool parse_size(const std::string& text, std::uint64_t& value) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || number < 0) return false;
-  const std::string suffix = end;
-  const int shift = suffix.empty()  ? 0
-                    : suffix == "K" ? 10
-                    : suffix == "M" ? 20
-                    : suffix == "G" ? 30
-                                    : -1;
-  if (shift < 0) return false;
-  value = static_cast<std::uint64_t>(number * static_cast<double>(std::uint64_t{1} << shift));
-  return true;
-}
-
-inline std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> words;
-  std::size_t from = 0;
-  while (from <= list.size()) {
-    const auto comma = std::min(list.find(',', from), list.size());
-    words.push_back(list.substr(from, comma - from));
-    from = comma + 1;
-  }
-  return words;
-}
-
-inline constexpr const char* kTests[] = {"latency",    "bandwidth",  "barrier",    "broadcast",
-                                         "reduce",     "all_reduce", "all_gather", "reduce_scatter",
-                                         "all_to_all", "gather",     "scatter"};
-
-// Returns an empty string, or what is wrong.
-inline std::string parse(int argc, char** argv, Options& options) {
-  const auto known = [](const std::string& word, const std::vector<std::string>& list) {
-    return std::find(list.begin(), list.end(), word) != list.end();
-  };
-  for (int i = 1; i < argc; ++i) {
-    std::string arg = argv[i], value;
-    const auto equals = arg.find('=');
-    const bool flag = arg == "--fresh" || arg == "--hot" || arg == "--pool" || arg == "--private" ||
-                      arg == "--json";
-    if (equals != std::string::npos)
-      value = arg.substr(equals + 1), arg.resize(equals);
-    else if (!flag && i + 1 < argc)
-      value = argv[++i];
-    else if (!flag)
-      return arg + " needs a value";
-    if (arg == "--fresh" || arg == "--hot")
-      options.fresh = arg == "--fresh";
-    else if (arg == "--pool" || arg == "--private")
-      options.pool = arg == "--pool";
-    else if (arg == "--json")
-      options.json = true;
-    else if (arg == "--tests") {
-      options.tests = split(value);
-      if (value == "all") options.tests.assign(std::begin(kTests), std::end(kTests));
-      for (const auto& test : options.tests)
-        if (!known(test, {std::begin(kTests), std::end(kTests)}))
-          return "--tests: there is no test " + test;
-    } else if (arg == "--sizes") {
-      options.sizes.clear();
-      for (const auto& word : split(value)) {
-        std::uint64_t n = 0;
-        if (!parse_size(word, n)) return "--sizes: " + word + " is not a size (8, 4K, 16M, 1G)";
-        options.sizes.push_back(n);
-      }
-    } else if (arg == "--dtype") {
-      if (element_size(value) == 0) return "--dtype: there is no type " + value;
-      options.dtype = value;
-    } else if (arg == "--mode") {
-      if (!known(value, {"fast", "ordered", "exact"}))
-        return "--mode: fast, ordered or exact, not " + value;
-      options.mode = value;
-    } else if (arg == "--values") {
-      if (!known(value, {"whole", "normal", "spread6", "wide"}))
-        return "--values: whole, normal, spread6 or wide, not " + value;
-      options.values = value;
-    } else if (arg == "--seconds") {
-      options.seconds = std::strtod(value.c_str(), nullptr);
-      if (!(options.seconds > 0)) return "--seconds: " + value + " is not a positive number";
-    } else {
-      return "unknown option " + arg;
-    }
-  }
-  if (options.values != "whole" && options.dtype[0] != 'f' && options.dtype != "bf16")
-    return "--values " + options.values + " needs a float type, not " + options.dtype;
-  return {};
-}
-
-inline constexpr const char* kHelp =
-    "  --tests LIST     "
-    "latency,bandwidth,barrier,broadcast,reduce,all_reduce,all_gather,reduce_scatter,\n"
-    "                   all_to_all,gather,scatter or all (default latency,bandwidth,all_reduce)\n"
-    "  --sizes LIST     bytes of the larger buffer of a rank: 8,1K,16M (default 8 to 16M by 4)\n"
-    "  --dtype TYPE     i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64 (default f32)\n"
-    "  --mode MODE      of sums: fast, ordered or exact (default fast)\n"
-    "  --values KIND    of sums: whole (0 to 3), normal (N(0,1)), spread6 (times 2^(6 N(0,1))) or\n"
-    "                   wide (exponents over 200 bits) (default whole)\n"
-    "  --hot, --fresh   inputs untouched, or rewritten by every rank before each call (default "
-    "hot)\n"
-    "  --private, --pool  buffers from malloc or from rlx_alloc (default private)\n"
-    "  --seconds S      time for each size (default 0.3)\n"
-    "  --json           one JSON object a line instead of the table\n";
 
 }  // namespace perf

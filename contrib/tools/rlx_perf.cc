@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "base/knobs.h"
 #include "contrib/bench/flag_latency.h"
 #include "contrib/bench/perf_core.h"
 
@@ -110,6 +111,28 @@ bool is_first_rank() {
   return !rank || std::string(rank) == "0";
 }
 
+// Empty, or what is wrong with the command line.
+std::string wrong_words(int argc, char** argv, perf::Options& options) {
+  const std::string wrong = perf::parse(argc, argv, options);
+  const std::string unknown = perf::kUnknown;
+  if (wrong.compare(0, unknown.size(), unknown) != 0) return wrong;
+  std::vector<std::string> known = {"--help", "--version"};
+  known.insert(known.end(), std::begin(perf::kFlags), std::end(perf::kFlags));
+  known.insert(known.end(), std::begin(perf::kOptions), std::end(perf::kOptions));
+  const std::string near = rlx::nearest_word(wrong.substr(unknown.size()), known);
+  return near.empty() ? wrong : wrong + "; did you mean " + near + "?";
+}
+
+// Whether the command line of any rank is wrong; the first such rank says how. All ranks come here,
+// so that none ends, and the job with it, before that is said.
+bool is_refused(const std::string& wrong) {
+  const std::int32_t rank = rlx_comm_rank(rlx_world()), size = rlx_comm_size(rlx_world());
+  std::int32_t mine = wrong.empty() ? size : rank, first = size;
+  must(rlx_all_reduce(&mine, &first, 1, RLX_I32, RLX_MIN, RLX_FAST, rlx_world()));
+  if (first == rank) std::fprintf(stderr, "rlx-perf: %s\nTry 'rlx-perf --help'.\n", wrong.c_str());
+  return first < size;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -125,20 +148,20 @@ int main(int argc, char** argv) {
                  perf::kHelp) < 0;
   }
   perf::Options options;
-  const std::string wrong = perf::parse(argc, argv, options);
-  if (!wrong.empty()) {
-    if (is_first_rank())
-      std::fprintf(stderr, "rlx-perf: %s\nTry 'rlx-perf --help'.\n", wrong.c_str());
-    return 2;
-  }
+  std::string wrong = wrong_words(argc, argv, options);
   // Before rlx_init: the other ranks sleep in its fence meanwhile.
-  if (is_first_rank()) {
+  if (wrong.empty() && is_first_rank()) {
     const double flag_us = perf::flag_latency_us();
     std::printf(
         options.json ? "{\"flag_us\": %.4f}\n" : "# flag latency between two cores %.3f us\n",
         flag_us);
   }
   must(rlx_init());
+  if (wrong.empty()) wrong = perf::too_large(options, rlx_local_size());
+  if (is_refused(wrong)) {
+    must(rlx_finalize());
+    return 2;
+  }
   RlxLib lib(options);
   double n_wrong = perf::Runner<RlxLib>(lib, options).run();
   lib.bcast(&n_wrong, 1);

@@ -53,4 +53,19 @@ for wrong in '--tests latenzy' '--sizes 8x' '--dtype f31' '--mode sloppy' '--val
   # shellcheck disable=SC2086
   expect "rlx-perf $wrong is a mistake" 2 "$perf" $wrong
 done
+# A rank that ends first ends the job: the reason is said before that, once.
+for n in 1 2 3; do
+  # shellcheck disable=SC2086
+  expect "rlx-perf refuses an unknown test, with $n ranks" 2 $rlxrun -np "$n" "$perf" --tests bogus
+  that 'and says so once' test "$(grep -c 'there is no test bogus' "$work/err")" -eq 1
+done
+expect 'rlx-perf with an option that is none' 2 "$perf" --test all
+said 'names the one that is meant' err 'unknown option --test; did you mean --tests\?'
+expect 'rlx-perf with a flag that takes no value' 2 "$perf" --json=3
+# shellcheck disable=SC2086
+expect 'rlx-perf refuses sizes beyond all memory' 2 $rlxrun -np 2 "$perf" --tests all_reduce --sizes 8,99999999G
+said 'and says what they would need' err 'each of 2 ranks here are 4e\+08 GiB'
+expect 'rlx-perf refuses a size beyond 64 bits' 2 "$perf" --sizes 1e30G
+expect 'rlx-perf alone' 0 "$perf" --tests latency,barrier --seconds 0.01
+that 'says once that latency needs two' test "$(grep -c 'latency needs 2 ranks' "$work/err")" -eq 1
 all_done
