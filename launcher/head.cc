@@ -16,6 +16,7 @@ namespace rlx::launcher {
 namespace {
 
 constexpr double kReportTime = 1, kStackTime = 20;  // for nodes to say what their ranks do
+constexpr double kGatherTime = 1;  // for other nodes that cannot start the job either
 constexpr double kPatience =
     1;  // for a reader of our output that does not read, once we were told to end
 
@@ -143,13 +144,24 @@ void Head::not_started(std::uint32_t node, std::uint32_t number, const StartProb
     one.ended = true;
     ++job.n_ended;
   }
-  if (job.spawn_request == 0 && !job.refused)
-    return failed(outcome_.not_started(job.nodes[node], problem), line_.end.kill_grace_s);
+  if (job.spawn_request == 0 && !job.refused) {
+    if (outcome_.not_started(job.nodes[node], problem))  // others may say the same
+      gather_ = loop_.after(kGatherTime, [this] { tell_start_problems(); });
+    return end(line_.end.kill_grace_s);
+  }
   // The rank that asked for it gets the error and decides itself.
   if (job.spawn_request != 0)
-    node_->spawn_answer(std::exchange(job.spawn_request, 0), fail(Code::kInvalid, problem.text));
+    node_->spawn_answer(std::exchange(job.spawn_request, 0),
+                        fail(Code::kInvalid, fmt::format("{}: {}", job.nodes[node], problem.text)));
   job.refused = true;
   node_->end_ranks(already, 0);
+}
+
+void Head::tell_start_problems() {
+  for (const auto& line : outcome_.take_start_problems()) {
+    error(line);
+    tell_debuggers_of_abort(line);
+  }
 }
 
 void Head::lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
@@ -354,6 +366,7 @@ void Head::stop_with_ranks() {
 }
 
 void Head::quiet() {
+  tell_start_problems();  // no node has more to say
   quiet_ = true;
   leave_when_written();
 }
@@ -366,38 +379,6 @@ void Head::leave_when_written() {
   if (output_.is_idle()) return loop_.stop();
   if (outcome_.signal_number() != 0 && !patience_)
     patience_ = loop_.after(kPatience, [this] { loop_.stop(); });
-}
-
-// Ten lines a job at most.
-void Head::show_progress(const Job& job) {
-  const std::size_t size = job.ranks.size(), step = std::max<std::size_t>(1, size / 10);
-  if (line_.show_progress && (job.n_started == size || job.n_started % step == 0))
-    error(fmt::format("{} of {} ranks have been started", job.n_started, size));
-}
-
-LauncherStatus Head::status() const {
-  LauncherStatus status;
-  status.id = job_id_;
-  status.pid = getpid();
-  for (const auto& [number, job] : jobs_)
-    for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
-      const Rank& one = job.ranks[rank];
-      status.ranks.push_back({number, rank, job.nodes[job.node_of[rank]], one.pid,
-                              one.ended     ? "ended"
-                              : one.started ? "running"
-                                            : "starting"});
-    }
-  return status;
-}
-
-void Head::show_table() const {
-  std::vector<DebugProcess> table;
-  for (const auto& [number, job] : jobs_)
-    for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank)
-      if (job.ranks[rank].started)
-        table.push_back(
-            {job.nodes[job.node_of[rank]], job.programs[job.app_of[rank]], job.ranks[rank].pid});
-  show_to_debuggers(table);
 }
 
 }  // namespace rlx::launcher

@@ -89,6 +89,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   void silent(const std::string& host, const std::string& how) override;
 
   void start(const JobSpec& job);
+  void tell_start_problems();
   void start_input(const JobSpec& job);
   bool has_terminal(RankId id) const { return id.job == 0 && line_.pty_rank == id.rank; }
   void take_back_terminal(RankId id);
@@ -131,7 +132,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   std::string job_id_;
   OutputSpec output_spec_;
   Fd signal_fd_;
-  Watch signal_watch_, time_limit_, patience_;
+  Watch signal_watch_, time_limit_, gather_, patience_;
   std::size_t reports_left_ = 0;  // of nodes, before the job is ended
   bool ending_ = false, quiet_ = false;
 };

@@ -147,8 +147,7 @@ std::optional<StartProblem> LocalNode::find_programs(const JobSpec& job,
     const AppSpec& app = job.apps[i];
     struct ::stat info {};
     if (!app.wdir.empty() && ::stat(app.wdir.c_str(), &info) != 0)
-      return StartProblem{
-          1, fmt::format("directory {} on {}: {}", app.wdir, setup_.hostname, strerror(errno))};
+      return StartProblem{1, fmt::format("directory {}: {}", app.wdir, strerror(errno))};
     const std::string path = Environment(app.environment).get("PATH").value_or(kDefaultPath);
     const Program program = find_program(app.argv[0], app.wdir, path);
     if (program.exit_code != 0) return StartProblem{program.exit_code, program.problem};

@@ -5,7 +5,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "launcher/hosts.h"
 
 namespace rlx::launcher {
 
@@ -60,8 +64,25 @@ std::string Outcome::rank_aborted(const RankName& rank, int status, const std::s
                                               status, told ? ": " : "", told ? message : "")));
 }
 
-std::string Outcome::not_started(const std::string& host, const StartProblem& problem) {
-  return fail_with(problem.exit_code, fmt::format("not started on {}: {}", host, problem.text));
+bool Outcome::not_started(const std::string& host, const StartProblem& problem) {
+  const bool first = !fail_with(problem.exit_code, problem.text).empty();
+  if (!first && start_problems_.empty()) return false;
+  auto same = std::find_if(start_problems_.begin(), start_problems_.end(),
+                           [&](const StartProblems& other) { return other.text == problem.text; });
+  if (same == start_problems_.end()) same = start_problems_.insert(same, {problem.text, {}});
+  same->hosts.push_back(host);
+  return first;
+}
+
+std::vector<std::string> Outcome::take_start_problems() {
+  std::vector<std::string> lines;
+  for (auto& problem : std::exchange(start_problems_, {})) {
+    std::sort(problem.hosts.begin(), problem.hosts.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
+    });
+    lines.push_back(fmt::format("not started on {}: {}", some_of(problem.hosts), problem.text));
+  }
+  return lines;
 }
 
 std::string Outcome::timed_out(double seconds) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "launcher/node.h"
 
@@ -26,12 +27,16 @@ class Outcome {
   std::string rank_exited(const RankName& rank, int wait_status, const pmix::RankState& state);
   std::string rank_stayed_out(const RankName& rank);
   std::string rank_aborted(const RankName& rank, int status, const std::string& message);
-  std::string not_started(const std::string& host, const StartProblem& problem);
   std::string timed_out(double seconds);
   std::string interrupted(int signal_number);
   std::string output_closed();
   std::string host_lost(const std::string& problem);
   std::string other(const std::string& problem, int exit_code = 1);
+
+  // Those of all hosts are told together: each problem once, with its hosts. True for the first, if
+  // it is the first failure.
+  bool not_started(const std::string& host, const StartProblem& problem);
+  std::vector<std::string> take_start_problems();
 
   // Whether starting the job again may help: a rank failed or a host was lost, and nobody asked for
   // the end.
@@ -43,6 +48,11 @@ class Outcome {
  private:
   std::string fail_with(int exit_code, std::string line);
   std::string may_pass(std::string line);
+  struct StartProblems {
+    std::string text;
+    std::vector<std::string> hosts;
+  };
+  std::vector<StartProblems> start_problems_;
   bool failed_ = false, may_restart_ = false;
   int exit_code_ = 0;
   int signal_number_ = 0;

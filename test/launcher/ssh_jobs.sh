@@ -85,6 +85,10 @@ for way in "$work/none=127" "$work/folder=126" "$work/plain=126"; do
 done
 expect 'remote: a directory that is not there' 1 job --host h2:1 --wdir /tmp/no/such hostname
 said 'names it and the host' err 'h2.*/tmp/no/such|/tmp/no/such.*h2'
+on h3 mkdir /tmp/only-here
+expect 'a directory that is on one host only' 1 job --host $three --wdir /tmp/only-here hostname
+said 'is missed on both others, in one line' err 'not started on (h1, h2|h2, h1): .*/tmp/only-here'
+on h3 rmdir /tmp/only-here
 
 # --- Awkward hosts and networks ---
 # shellcheck disable=SC2016

@@ -80,6 +80,16 @@ Test(tree_start, says_in_one_line_what_is_wrong_with_which_hosts, .timeout = 120
       "rlxrun: cannot start on h2 (and so not on h3): no answer within 3 s (--start-timeout)\n");
 }
 
+Test(tree_start, names_all_hosts_that_cannot_run_the_program, .timeout = 60) {
+  const FakeHosts hosts;
+  const auto none = rlxrun(cut(hosts.options(10) + " --tree-radix 3 /no/such"));
+  cr_expect_eq(none.code, 127);
+  expect_same(
+      none.err,
+      "rlxrun: not started on h0, h1, h2, h3, h4, h5, h6, h7 and 2 more: /no/such: No such file "
+      "or directory\n");
+}
+
 Test(tree_start, can_be_interrupted, .timeout = 60) {
   const FakeHosts hosts("",
                         "echo started >&2; test $host = h1 && exec sleep 100; exec sh -c \"$*\"");

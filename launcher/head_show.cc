@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a head shows of its job while it runs: to its user, to --status, to debuggers.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "launcher/head.h"
+#include "launcher/mpir.h"
+
+namespace rlx::launcher {
+
+// Ten lines a job at most.
+void Head::show_progress(const Job& job) {
+  const std::size_t size = job.ranks.size(), step = std::max<std::size_t>(1, size / 10);
+  if (line_.show_progress && (job.n_started == size || job.n_started % step == 0))
+    error(fmt::format("{} of {} ranks have been started", job.n_started, size));
+}
+
+LauncherStatus Head::status() const {
+  LauncherStatus status;
+  status.id = job_id_;
+  status.pid = getpid();
+  for (const auto& [number, job] : jobs_)
+    for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
+      const Rank& one = job.ranks[rank];
+      status.ranks.push_back({number, rank, job.nodes[job.node_of[rank]], one.pid,
+                              one.ended     ? "ended"
+                              : one.started ? "running"
+                                            : "starting"});
+    }
+  return status;
+}
+
+void Head::show_table() const {
+  std::vector<DebugProcess> table;
+  for (const auto& [number, job] : jobs_)
+    for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank)
+      if (job.ranks[rank].started)
+        table.push_back(
+            {job.nodes[job.node_of[rank]], job.programs[job.app_of[rank]], job.ranks[rank].pid});
+  show_to_debuggers(table);
+}
+
+}  // namespace rlx::launcher
