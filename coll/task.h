@@ -104,6 +104,14 @@ struct Task final : Request {
   void ring(Links& links) const { links.ring(channel->group.world); }
 };
 
+inline std::byte* Task::at(const Ref& ref) const {
+  const int space = static_cast<int>(ref.space);
+  if (ref.space <= Space::tmp) return base[space] + ref.offset;
+  if (ref.space <= Space::result)
+    return reinterpret_cast<std::byte*>(&area(ref.rank)) + in_area[space] + ref.offset;
+  return (ref.space == Space::peer_in ? peer_in : peer_out)[ref.rank] + ref.offset;
+}
+
 // Of a v form, whose counts are known in part to each rank.
 std::string uneven_text(int from, std::uint64_t n_sent, int to, std::uint64_t n_expected);
 
