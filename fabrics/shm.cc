@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,18 +42,6 @@ AreaHeader& header_of(const Segment& area) { return *reinterpret_cast<AreaHeader
 
 RingMemory* ring_of(const Segment& area, const AreaLayout& layout, int slot) {
   return reinterpret_cast<RingMemory*>(area.data() + layout.ring_at(slot));
-}
-
-Status read_process(pid_t pid, RemoteSpan from, void* to) {
-  std::uint64_t n_done = 0;
-  while (n_done < from.n_bytes) {
-    iovec here{static_cast<char*>(to) + n_done, from.n_bytes - n_done};
-    iovec there{reinterpret_cast<void*>(from.address + n_done), from.n_bytes - n_done};
-    const ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
-    if (n <= 0) return fail_errno(fmt::format("cannot read memory of process {}", pid));
-    n_done += static_cast<std::uint64_t>(n);
-  }
-  return {};
 }
 
 }  // namespace
@@ -215,7 +202,7 @@ Status ShmWire::Impl::map_peer(Peer& peer, const AreaAddress& theirs) const {
   std::uint64_t nonce = 0;
   const RemoteSpan probe{theirs.base + offsetof(AreaHeader, nonce), sizeof nonce};
   peer.reads_by_call =
-      peer.is_thread || (read_process(theirs.pid, probe, &nonce) && nonce == theirs.nonce);
+      peer.is_thread || (read_of_process(theirs.pid, probe, &nonce) && nonce == theirs.nonce);
   header.readable_by()[address.slot].store(peer.reads_by_call);
   peer.area = std::move(mapped);
   return {};
@@ -325,7 +312,7 @@ Status ShmWire::read(Link from_rank, RemoteSpan from, void* to) {
       peer.is_thread ? reinterpret_cast<const void*>(from.address) : peer.pool.pointer(from);
   Status got;
   if (here == nullptr)
-    got = read_process(peer.pid, from, to);
+    got = read_of_process(peer.pid, from, to);
   else
     std::memcpy(to, here, from.n_bytes);
   // After the copy: see AreaHeader::given_up.

@@ -6,6 +6,7 @@
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -149,6 +150,18 @@ Segment::~Segment() {
     close(fd_);
   }
   munmap(data_, n_bytes_);
+}
+
+Status read_of_process(pid_t pid, RemoteSpan from, void* to) {
+  std::uint64_t n_done = 0;
+  while (n_done < from.n_bytes) {
+    iovec here{static_cast<char*>(to) + n_done, from.n_bytes - n_done};
+    iovec there{reinterpret_cast<void*>(from.address + n_done), from.n_bytes - n_done};
+    const ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+    if (n <= 0) return fail_errno(fmt::format("cannot read memory of process {}", pid));
+    n_done += static_cast<std::uint64_t>(n);
+  }
+  return {};
 }
 
 }  // namespace rlx

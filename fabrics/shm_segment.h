@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "fabrics/wire.h"
 
 namespace rlx {
 
@@ -43,5 +44,8 @@ class Segment {
 
 // Opens what `owner` has open as `fd`, for reading and writing or (a pipe) for writing.
 Result<int> open_of_process(pid_t owner, int fd, int flags);
+
+// Copies memory of process `pid` that nobody shares; kSystem if the system does not let us.
+Status read_of_process(pid_t pid, RemoteSpan from, void* to);
 
 }  // namespace rlx

@@ -106,4 +106,19 @@ inline void try_untrusted(const Bytes& bytes) {
   read_stream(repaired(bytes), n_piece, sink);
 }
 
+// A frame of `n_pay` bytes, or as many as one may have.
+inline void append_frame(Bytes& out, std::uint32_t serial, std::uint16_t n_ext, std::uint64_t n_pay,
+                         tcp::FrameKind kind = tcp::FrameKind::data) {
+  unsigned char header[tcp::kFrameHeaderBytes];
+  tcp::encode_frame_header(
+      {.kind = kind, .type = 7, .n_ext = n_ext, .tag = serial, .n_pay = n_pay, .serial = serial},
+      header);
+  out.insert(out.end(), header, header + sizeof header);
+  out.insert(out.end(), n_ext + std::min<std::uint64_t>(n_pay, tcp::kMaxPay), 'p');
+}
+
+inline tcp::SocketAddress socket_at(const char* ip, std::uint16_t port, bool host_local = false) {
+  return {parse_ip(ip).value(), port, host_local};
+}
+
 }  // namespace rlx::test

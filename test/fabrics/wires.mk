@@ -6,8 +6,11 @@ test_fabrics_test_wire_conformance_SOURCES = test/fabrics/test_wire_conformance.
 test_fabrics_test_wire_conformance_LDADD = $(FABRICS_TEST_LIBS)
 
 check_PROGRAMS += test/fabrics/test_tcp
-test_fabrics_test_tcp_SOURCES = test/fabrics/test_tcp.cc test/fabrics/untrusted_tcp.h test/fabrics/wire_rank.h
+test_fabrics_test_tcp_SOURCES = test/fabrics/test_tcp.cc test/fabrics/untrusted_tcp.h
 test_fabrics_test_tcp_LDADD = $(FABRICS_TEST_LIBS)
+check_PROGRAMS += test/fabrics/test_tcp_wire
+test_fabrics_test_tcp_wire_SOURCES = test/fabrics/test_tcp_wire.cc test/fabrics/untrusted_tcp.h test/fabrics/wire_rank.h
+test_fabrics_test_tcp_wire_LDADD = $(FABRICS_TEST_LIBS)
 EXTRA_DIST += test/fabrics/fuzz_tcp.cc
 
 check_PROGRAMS += test/fabrics/test_tcp_hosts
