@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/words.h"
@@ -57,6 +58,20 @@ std::string without_noise(std::string_view said) {
     // Said for every step of a cluster that binds nothing, which we do not ask it to.
     if (line.find("lacks support for cpu binding") == std::string::npos) out += line + '\n';
   return out;
+}
+
+// What helps where Slurm knows nothing of the job whose variables are here.
+std::string way_out(const Environment& environment) {
+  return fmt::format(
+      "; --rm none takes no notice of the variables of Slurm job {}, then --host names hosts",
+      environment.get("SLURM_JOB_ID").value_or("?"));
+}
+
+bool tells_of_no_job(std::string_view said) {
+  constexpr std::string_view kSigns[] = {"confirm allocation", "nvalid job id", "has expired",
+                                         "ontact slurm controller", "already completing"};
+  return std::any_of(std::begin(kSigns), std::end(kSigns),
+                     [&](auto sign) { return said.find(sign) != std::string_view::npos; });
 }
 
 }  // namespace
@@ -112,16 +127,12 @@ Result<std::unique_ptr<Muster>> Muster::by_srun(Loop& loop, Helpers& helpers,
     return fail_errno("cannot write to srun");
   const Fd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   Muster* raw = muster.get();
-  RLX_TRY_ASSIGN(
-      muster->pid_,
-      helpers.start(srun_command(settings, hosts), srun_environment(environment, settings),
-                    {their_in.get(), null.get(), their_err.get()}, [raw](int status) {
-                      raw->pid_ = -1;
-                      raw->read_errors();
-                      std::string why = ending_text("srun", status);
-                      const auto words = last_words(without_noise(raw->said_));
-                      raw->calls_.ended(words.empty() ? why : why + ": " + words);
-                    }));
+  const std::string hint = way_out(environment);
+  auto pid = helpers.start(srun_command(settings, hosts), srun_environment(environment, settings),
+                           {their_in.get(), null.get(), their_err.get()},
+                           [raw, hint](int status) { raw->ended(status, hint); });
+  if (!pid) return fail(pid.error().code, pid.error().text + hint);
+  muster->pid_ = *pid;
   muster->errors_watch_ = loop.on_readable(muster->errors_.get(), [raw] { raw->read_errors(); });
   return muster;
 }
@@ -137,6 +148,15 @@ Result<std::unique_ptr<Muster>> Muster::by_hand(Loop& loop, const TreeSettings& 
                to_text({muster->secret_, muster->listener_->addresses(), host.name}),
                daemon_command(settings, "=dial"));
   return muster;
+}
+
+void Muster::ended(int wait_status, const std::string& hint) {
+  pid_ = -1;
+  read_errors();
+  std::string why = ending_text("srun", wait_status);
+  const auto words = last_words(without_noise(said_));
+  if (!words.empty()) why += ": " + words;
+  calls_.ended(tells_of_no_job(words) ? why + hint : why);
 }
 
 void Muster::read_errors() {

@@ -39,6 +39,7 @@ class Muster {
   Muster(Loop& loop, MusterCalls calls) : loop_(loop), calls_(std::move(calls)) {}
   Status listen();
   void read_errors();
+  void ended(int wait_status, const std::string& hint);
 
   Loop& loop_;
   MusterCalls calls_;

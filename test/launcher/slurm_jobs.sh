@@ -58,6 +58,7 @@ expect 'a heterogeneous job' 1 on h1 env SLURM_JOB_ID=1 SLURM_JOB_NODELIST=h1 SL
 said 'is refused' err '[Hh]eterogeneous'
 expect 'variables of a job that is over' 1 on h1 env SLURM_JOB_ID=1 SLURM_JOB_NODELIST='h[2-3]' SLURM_NTASKS=2 rlxrun -q hostname
 said 'are noticed' err 'srun: error: .*job 1'
+said 'and there is a way out' err '; --rm none .*Slurm job 1'
 expect 'or ignored' 0 on h1 env SLURM_JOB_ID=1 SLURM_JOB_NODELIST='h[2-3]' SLURM_NTASKS=2 rlxrun -q --rm none -np 1 hostname
 that 'when told so' hosts_are 'h1 '
 

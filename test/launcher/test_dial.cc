@@ -132,4 +132,10 @@ Test(dial, serves_daemons_that_srun_starts, .timeout = 60) {
   const auto failed = rlxrun(cut("--host h0:1,h1:1 --launcher slurm true"), failing);
   expect_same(failed.err,
               "rlxrun: cannot start on h0, h1: srun exited with code 3: srun: error: no\n");
+  const auto missing = rlxrun(cut("--host h0:1,h1:1 --launcher slurm true"),
+                              {.environment = {"PATH=" + dir.path() + "/none", "SLURM_JOB_ID=17"}});
+  cr_expect(
+      holds(missing.err, "cannot start on h0, h1: srun: command not found in PATH; --rm none ") &&
+          holds(missing.err, "Slurm job 17"),
+      "%s", missing.err.c_str());
 }
