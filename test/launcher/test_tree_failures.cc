@@ -16,6 +16,18 @@ namespace {
 
 constexpr int kSoon = 5000;
 
+// The daemon of each of n ranks, which have begun with "echo $RANK $PPID".
+std::vector<pid_t> daemons_of(Background& job, int n) {
+  std::vector<pid_t> daemons(static_cast<std::size_t>(n));
+  for (int i = 0; i < n; ++i) {
+    std::size_t rank = 0;
+    pid_t pid = 0;
+    cr_assert_eq(sscanf(job.line().c_str(), "%zu %d", &rank, &pid), 2, "%s", job.err().c_str());
+    daemons.at(rank) = pid;
+  }
+  return daemons;
+}
+
 }  // namespace
 
 Test(tree_start, skips_what_noisy_shells_print, .timeout = 60) {
@@ -109,13 +121,7 @@ Test(tree_loss, of_a_daemon_ends_the_job_everywhere_and_names_its_host, .timeout
       Background job(with_sh(hosts.options(3) + " --tree-radix " + radix,
                              "sleep 100 & setsid sleep 100 & echo $RANK $PPID; exec sleep 100"),
                      mark);
-      int daemons[3] = {};
-      for (int i = 0; i < 3; ++i) {
-        int rank = 0, pid = 0;
-        cr_assert_eq(sscanf(job.line().c_str(), "%d %d", &rank, &pid), 2, "%s", job.err().c_str());
-        daemons[rank] = pid;
-      }
-      kill(daemons[victim], SIGKILL);
+      kill(daemons_of(job, 3)[static_cast<std::size_t>(victim)], SIGKILL);
       cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
       cr_expect(holds(job.err(), fmt::format("lost host h{}", victim)), "%s", job.err().c_str());
       cr_expect(holds(job.err(), "was killed by signal 9"), "%s", job.err().c_str());
@@ -142,13 +148,7 @@ Test(tree_loss, of_a_host_that_falls_silent_is_noticed, .timeout = 60) {
   Background job(with_sh(hosts.options(2) + " -v --tree-radix 1 --heartbeat 0.1",
                          "echo $RANK $PPID; exec sleep 100"),
                  mark);
-  int stopped = 0;
-  for (int i = 0; i < 2; ++i) {
-    int rank = 0, pid = 0;
-    cr_assert_eq(sscanf(job.line().c_str(), "%d %d", &rank, &pid), 2, "%s", job.err().c_str());
-    if (rank == 1) stopped = pid;
-  }
-  kill(stopped, SIGSTOP);
+  kill(daemons_of(job, 2)[1], SIGSTOP);
   cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
   cr_expect(holds(job.err(), "host h1 has been silent for 0.3 s; after 0.6 s it is lost\n"), "%s",
             job.err().c_str());
@@ -164,13 +164,7 @@ Test(tree_loss, is_what_became_of_the_daemon_not_of_its_agent, .timeout = 120) {
   const FakeHosts held("", "sleep 100 & sh -c \"$*\"");
   Background lost(with_sh(held.options(2) + " --heartbeat 60", "echo $RANK $PPID; exec sleep 100"),
                   mark);
-  int daemon = 0;
-  for (int i = 0; i < 2; ++i) {
-    int rank = 0, pid = 0;
-    cr_assert_eq(sscanf(lost.line().c_str(), "%d %d", &rank, &pid), 2, "%s", lost.err().c_str());
-    if (rank == 1) daemon = pid;
-  }
-  kill(daemon, SIGKILL);
+  kill(daemons_of(lost, 2)[1], SIGKILL);
   cr_expect_eq(lost.wait(), 1, "%s", lost.err().c_str());
   cr_expect(holds(lost.err(), "lost host h1 with ranks 1: agent exited with code 137"), "%s",
             lost.err().c_str());
@@ -195,13 +189,7 @@ Test(tree_loss, of_a_daemon_that_is_stopped_leaves_nothing_there, .timeout = 60)
       with_sh(hosts.options(2) + " --heartbeat 0.1",
               "trap '' TERM; setsid sleep 100 & echo $RANK $PPID; while :; do sleep 1; done"),
       mark);
-  int stopped = 0;
-  for (int i = 0; i < 2; ++i) {
-    int rank = 0, pid = 0;
-    cr_assert_eq(sscanf(job.line().c_str(), "%d %d", &rank, &pid), 2, "%s", job.err().c_str());
-    if (rank == 1) stopped = pid;
-  }
-  kill(stopped, SIGSTOP);
+  kill(daemons_of(job, 2)[1], SIGSTOP);
   cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
   cr_expect(holds(job.err(), "lost host h1 with ranks 1: ") && holds(job.err(), "silent for 0.6 s"),
             "%s", job.err().c_str());
