@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "coll/collectives.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "coll/area.h"
@@ -105,6 +107,28 @@ struct Collectives::Impl {
     std::uint64_t fingerprint = 0;
   };
 
+  // The last call of a v form. Which of the four lists there are, the key and the rank decide.
+  struct LastV : Entry {
+    std::vector<std::uint64_t> lists;
+    bool has(const Call& call) const {
+      std::size_t at = 0;
+      for (const auto& list : lists_of(call)) {
+        if (list.size() > lists.size() - at ||
+            !std::equal(list.begin(), list.end(), lists.begin() + static_cast<std::ptrdiff_t>(at)))
+          return false;
+        at += list.size();
+      }
+      return at == lists.size();
+    }
+    void take(const Call& call) {
+      lists.clear();
+      for (const auto& list : lists_of(call)) lists.insert(lists.end(), list.begin(), list.end());
+    }
+    static std::array<std::span<const std::uint64_t>, 4> lists_of(const Call& call) {
+      return {call.send.counts, call.send.displs, call.recv.counts, call.recv.displs};
+    }
+  };
+
   Impl(Engine& e, Group group, Selector s)
       : engine(e), channel(std::move(group)), selector(std::move(s)), cache(kCacheSlots) {}
 
@@ -128,6 +152,16 @@ struct Collectives::Impl {
     return entry;
   }
 
+  const Entry& find_v(const Call& call, bool in_place, bool pooled) {
+    const Key key = key_of(call, in_place, pooled);
+    LastV& last = last_v[static_cast<std::size_t>(call.coll)];
+    if (last.key == key && last.has(call)) return last;
+    fill(last, shape_of(call, in_place, pooled), call.purpose);
+    last.key = key;
+    last.take(call);
+    return last;
+  }
+
   bool in_place_of(const Call& call) const;
   Shape shape_of(const Call& call, bool in_place, bool pooled) const;
   Job job_of(const Call& call);
@@ -137,6 +171,7 @@ struct Collectives::Impl {
   Selector selector;
   std::vector<Entry> cache;                           // direct-mapped
   std::vector<std::shared_ptr<const Plan>> replaced;  // plans that tasks may still run
+  std::array<LastV, kCollCount> last_v;               // v forms, by Coll
 };
 
 bool Collectives::Impl::in_place_of(const Call& call) const {
@@ -179,8 +214,7 @@ Job Collectives::Impl::job_of(const Call& call) {
   }
   const bool in_place = in_place_of(call);
   if (is_v(call.coll)) {
-    Entry entry;
-    fill(entry, shape_of(call, in_place, job.pooled), call.purpose);
+    const Entry& entry = find_v(call, in_place, job.pooled);
     const auto size = size_of(call.dtype);
     const auto rank = static_cast<std::size_t>(channel.group.rank);
     // The block that a rank gives itself is in both of its arguments.
@@ -189,7 +223,7 @@ Job Collectives::Impl::job_of(const Call& call) {
       job.own_sent = (call.send.counts.empty() ? call.count : call.send.counts[rank]) * size;
       job.own_expected = (call.recv.counts.empty() ? call.count : call.recv.counts[rank]) * size;
     }
-    job.owned = std::move(entry.plan);
+    job.owned = entry.plan;  // the next call may have another one
     job.text = entry.text;
     job.fingerprint = entry.fingerprint;
     return job;

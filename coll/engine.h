@@ -67,7 +67,7 @@ struct Channel {
 struct Job {
   Channel* channel = nullptr;
   const Plan* plan = nullptr;         // lives until the task is done
-  std::shared_ptr<const Plan> owned;  // instead of `plan`: made for this call alone
+  std::shared_ptr<const Plan> owned;  // instead of `plan`: may be replaced before the task is done
   const void* in = nullptr;
   void* out = nullptr;
   std::uint64_t in_bytes = 0, out_bytes = 0;  // of pooled buffers, as peers may reach them

@@ -68,7 +68,7 @@ struct Shape {
   // Facts that all ranks share.
   bool one_host = false;  // all ranks map each other's Area (coll/area.h)
 
-  Blocks send = {}, recv = {};  // v forms only; such shapes are not cached
+  Blocks send = {}, recv = {};  // v forms only
 
   bool is_v() const { return rlx::is_v(coll); }
   bool is_root() const { return rank == root; }

@@ -106,6 +106,21 @@ int main() {
       .coll = Coll::all_reduce, .dtype = Dtype::u64, .count = 1, .in = &in, .out = &out};
   show("all_reduce of one rank: look up, bind, run",
        median_ns(2000, [&] { (void)alone.run(call, Deadline::never()); }));
+  const std::vector<std::uint64_t> counts(8, 1), displs = {0, 1, 2, 3, 4, 5, 6, 7};
+  const Blocks mine{{counts.data(), 1}, {displs.data(), 1}}, all{counts, displs};
+  const Call v_call{.coll = Coll::all_to_allv,
+                    .dtype = Dtype::u64,
+                    .in = &in,
+                    .out = &out,
+                    .send = mine,
+                    .recv = mine};
+  show("all_to_allv of one rank: look up, bind, run",
+       median_ns(2000, [&] { (void)alone.run(v_call, Deadline::never()); }));
+  const Shape v_shape{
+      .coll = Coll::all_to_allv, .dtype = Dtype::u64, .n_ranks = 8, .send = all, .recv = all};
+  const Algorithm* pairwise = find_algorithm(Coll::all_to_allv, "pairwise");
+  show("making the plan of an all_to_allv of 8 ranks",
+       median_ns(50, [&] { (void)pairwise->plan(v_shape, {}); }));
   const Shape shape{.coll = Coll::all_reduce, .dtype = Dtype::f32, .n_ranks = 8, .count = 1 << 20};
   const Algorithm* ring = find_algorithm(Coll::all_reduce, "ring");
   show("making the plan of a ring of 8 ranks",
