@@ -45,7 +45,7 @@ started-by-tests: $(check_DATA)
 EXTRA_PROGRAMS += test/coll/api_check test/coll/fail_check
 check_DATA += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
 CLEANFILES += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
-test_coll_api_check_SOURCES = test/coll/api_check.cc
+test_coll_api_check_SOURCES = test/coll/api_check.h test/coll/api_check.cc test/coll/api_check_collectives.cc
 test_coll_api_check_LDADD = librlx.la
 test_coll_fail_check_SOURCES = test/coll/fail_check.cc
 test_coll_fail_check_LDADD = librlx.la
