@@ -181,8 +181,16 @@ class Reader {
     }
     for (std::size_t i = 0; i < has_number.size(); ++i) {
       const HostEntry& host = named.hosts()[i];
-      chosen.add(out_.named ? narrowed(table_.hosts()[*table_.find(host.name)], host, has_number[i])
-                            : host);
+      if (!out_.named) {
+        chosen.add(host);
+        continue;
+      }
+      const HostEntry& base = table_.hosts()[*table_.find(host.name)];
+      if (has_number[i] && base.slots > 0 && host.slots > base.slots)
+        out_.warnings.push_back(fmt::format("{}:{} ({}): {} has {} slot{} there", host.name,
+                                            host.slots, host.source, out_.source, base.slots,
+                                            base.slots == 1 ? "" : "s"));
+      chosen.add(narrowed(base, host, has_number[i]));
     }
     table_ = std::move(chosen);
     out_.named = true;

@@ -36,7 +36,8 @@ struct Allocation {
   std::vector<std::uint32_t> mentions;
   // The same for the hosts each app may use; empty: all.
   std::vector<std::vector<std::uint32_t>> of_app;
-  std::vector<std::string> notes;  // for -v: what was chosen and why
+  std::vector<std::string> notes;     // for -v: what was chosen and why
+  std::vector<std::string> warnings;  // what was asked for in vain
 };
 
 // This host alone where nothing is said. `hostname` is this host's own.

@@ -221,6 +221,7 @@ void Launch::tell_notes(Head& head, const std::vector<std::string>& more) const 
   if (!line_.ignored.empty())
     head.note(
         fmt::format("ignored, as they mean nothing here: {}", fmt::join(line_.ignored, ", ")));
+  for (const auto& warning : allocation_.warnings) head.note(warning);
   if (!plan_.mapping.note.empty()) head.note(plan_.mapping.note);
   if (!directories_.note.empty())
     head.note(directories_.note + "; using another place for temporary files");

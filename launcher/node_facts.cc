@@ -13,11 +13,22 @@ namespace {
 
 constexpr std::size_t kMaxXml = 64 << 20, kMaxText = 64 << 10, kMaxItems = 256;
 
+bool has_quota(const Topology& topology) {
+  return topology.quota() > 0 && topology.quota() < topology.core_count();
+}
+
 // Where the number comes from that counts when nobody wrote one.
 std::string cores_text(const Topology& topology) {
-  return topology.quota() > 0 && topology.quota() < topology.core_count()
+  return has_quota(topology)
              ? fmt::format("a control group allows {:g} of its cpus", topology.quota())
              : fmt::format("its cores we may use: cpus {}", topology.allowed().text());
+}
+
+// Why there are fewer than somebody wrote.
+std::string cap_text(const Topology& topology) {
+  return has_quota(topology)
+             ? fmt::format("capped by a control group, which allows {:g} cpus", topology.quota())
+             : fmt::format("capped by its cores, cpus {}", topology.allowed().text());
 }
 
 }  // namespace
@@ -117,9 +128,11 @@ Result<std::vector<Host>> hosts_of(const Allocation& allocation, std::span<const
     const HostEntry& entry = allocation.hosts[i];
     RLX_TRY_ASSIGN(auto topology, topologies.of(facts[i]));
     const int cores = topology.slots();
-    const int said = entry.at_most_cores ? std::min(entry.slots, cores) : entry.slots;
-    hosts.push_back({entry.name, said > 0 ? said : cores,
-                     said > 0 ? entry.source : cores_text(topology), allocation.named, topology,
+    const bool capped = entry.at_most_cores && entry.slots > cores;
+    const int slots = capped || entry.slots == 0 ? cores : entry.slots;
+    std::string source = entry.slots == 0 ? cores_text(topology) : entry.source;
+    if (capped) source += ", " + cap_text(topology);
+    hosts.push_back({entry.name, slots, std::move(source), allocation.named, topology,
                      entry.max_slots,
                      visible_gpus(topology.gpus(), facts[i].gpus, facts[i].visible)});
   }

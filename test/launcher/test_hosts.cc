@@ -222,6 +222,10 @@ Test(managers, give_hosts_by_their_environment) {
   const auto leaked = *allocate("./a", {"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1"});
   cr_expect(holds(fmt::format("{}", leaked.notes), "not in its n1"));
   const auto by_cpus = *allocate("./a", slurm({"SLURM_JOB_CPUS_PER_NODE=8(x3)"}));
+  const auto more =
+      *allocate("--host n1:4,n2:1 ./a", slurm({"SLURM_NTASKS=6", "SLURM_TASKS_PER_NODE=2(x3)"}));
+  expect_same(fmt::format("{}", more.warnings),
+              "[\"n1:4 (--host): Slurm job 7 has 2 slots there\"]");
   cr_expect(by_cpus.hosts[0].at_most_cores && by_cpus.hosts[0].here && !by_cpus.hosts[1].here);
 }
 
@@ -244,6 +248,14 @@ Test(facts, of_a_node_reach_the_planner_through_bytes) {
   expect_same((*hosts)[0].topology.allowed().text(), "0-7");
   facts.xml.clear();
   cr_expect(hosts_of(allocation, std::vector{of_bytes()}, topologies).has_value());
+  auto by_cpus = allocation;
+  by_cpus.hosts[0].slots = 8;
+  by_cpus.hosts[0].source = "SLURM_JOB_CPUS_PER_NODE=8";
+  by_cpus.hosts[0].at_most_cores = true;
+  const auto capped = hosts_of(by_cpus, std::vector{of_bytes()}, topologies);
+  cr_assert(capped && (*capped)[0].slots == 3);
+  expect_same((*capped)[0].slots_source,
+              "SLURM_JOB_CPUS_PER_NODE=8, capped by a control group, which allows 2.5 cpus");
   const std::string bytes = encode(facts);
   for (std::size_t n = 0; n < bytes.size(); ++n)
     cr_expect(!decode_node_facts(std::string_view(bytes).substr(0, n)), "%zu bytes", n);
