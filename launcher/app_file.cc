@@ -35,8 +35,8 @@ bool take_word(std::string_view& line, std::string& word) {
 
 }  // namespace
 
-Result<std::vector<std::string>> parse_app_file(std::string_view text, const std::string& name) {
-  std::vector<std::string> words;
+Result<std::vector<AppWord>> parse_app_file(std::string_view text, const std::string& name) {
+  std::vector<AppWord> words;
   for (int number = 1; !text.empty(); ++number) {
     const auto end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -48,17 +48,17 @@ Result<std::vector<std::string>> parse_app_file(std::string_view text, const std
       std::string word;
       if (!take_word(line, word))
         return fail(Code::kInvalid, fmt::format("{}:{}: a quote is not closed", name, number));
-      if (std::exchange(first, false) && !words.empty() && words.back() != ":")
-        words.emplace_back(":");
-      words.push_back(std::move(word));
+      if (std::exchange(first, false) && !words.empty() && words.back().text != ":")
+        words.push_back({":", words.back().line});
+      words.push_back({std::move(word), number});
     }
   }
-  if (!words.empty() && words.back() == ":") words.pop_back();
+  if (!words.empty() && words.back().text == ":") words.pop_back();
   if (words.empty()) return fail(Code::kInvalid, fmt::format("{}: no program in it", name));
   return words;
 }
 
-Result<std::vector<std::string>> read_app_file(const std::string& path) {
+Result<std::vector<AppWord>> read_app_file(const std::string& path) {
   RLX_TRY_ASSIGN(const auto text, read_file(path));
   return parse_app_file(text, path);
 }

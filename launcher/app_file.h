@@ -11,9 +11,14 @@
 
 namespace rlx::launcher {
 
+struct AppWord {
+  std::string text;
+  int line = 0;
+};
+
 // The words of all lines with a ":" between two lines. Words are quoted as in a shell ('..', "..",
 // \x; nothing is expanded); # begins a comment. `name` is for messages.
-Result<std::vector<std::string>> parse_app_file(std::string_view text, const std::string& name);
-Result<std::vector<std::string>> read_app_file(const std::string& path);
+Result<std::vector<AppWord>> parse_app_file(std::string_view text, const std::string& name);
+Result<std::vector<AppWord>> read_app_file(const std::string& path);
 
 }  // namespace rlx::launcher

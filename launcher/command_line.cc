@@ -32,18 +32,30 @@ class Parser {
   explicit Parser(const std::vector<std::string>& words) : words_(words) {}
 
   Result<CommandLine> parse() {
-    do {
-      line_.apps.emplace_back();
-      RLX_TRY(parse_options());
-      if (!line_.app_file.empty() && line_.apps.size() == 1) RLX_TRY(take_app_file());
-      if (line_.action != Action::kRun) break;
-      RLX_TRY(parse_program());
-    } while (next_ < words_.size());
+    if (auto status = parse_apps(); !status)
+      return fail(status.error().code, place() + status.error().text);
     if (line_.action == Action::kRun) RLX_TRY(check_companions());
     return std::move(line_);
   }
 
  private:
+  Status parse_apps() {
+    do {
+      line_.apps.emplace_back();
+      RLX_TRY(parse_options());
+      if (!line_.app_file.empty() && line_.apps.size() == 1) RLX_TRY(take_app_file());
+      if (line_.action != Action::kRun) return {};
+      RLX_TRY(parse_program());
+    } while (next_ < words_.size());
+    return {};
+  }
+
+  // "FILE:LINE: " of the last word that was read, if it is from the file of --app.
+  std::string place() const {
+    if (file_lines_.empty() || next_ <= file_begin_) return "";
+    return fmt::format("{}:{}: ", line_.app_file, file_lines_[next_ - 1 - file_begin_]);
+  }
+
   // Options that mean nothing alone.
   Status check_companions() const {
     const auto& output = line_.output;
@@ -77,7 +89,11 @@ class Parser {
                   fmt::format("program '{}' beside --app {}, which names the programs",
                               words_[next_], line_.app_file));
     RLX_TRY_ASSIGN(const auto more, read_app_file(line_.app_file));
-    words_.insert(words_.end(), more.begin(), more.end());
+    file_begin_ = words_.size();
+    for (const auto& word : more) {
+      words_.push_back(word.text);
+      file_lines_.push_back(word.line);
+    }
     return parse_options();
   }
 
@@ -122,16 +138,19 @@ class Parser {
     if (!argv.empty() && !argv[0].empty() && !colon_at_end) return {};
     if (!argv.empty() && argv[0].empty())
       return fail(Code::kInvalid, "the program's name is empty");
-    if (line_.apps.size() == 1 && !more)
+    if (line_.apps.size() == 1 && !more && file_lines_.empty())
       return fail(Code::kInvalid, "no program to run: rlxrun [options] program [arguments]");
-    return fail(Code::kInvalid, "a program is missing beside ':'");
+    return fail(Code::kInvalid, file_lines_.empty() ? "a program is missing beside ':'"
+                                                    : "there is no program in this line");
   }
 
   Status unknown(const std::string& name, std::size_t at) const {
     const std::string near = nearest_option(name);
-    return fail(Code::kInvalid,
-                fmt::format("unknown option '{}' (word {}, before the program){}", name, at + 1,
-                            near.empty() ? "" : ", did you mean " + near + "?"));
+    return fail(
+        Code::kInvalid,
+        fmt::format("unknown option '{}'{}{}", name,
+                    at < file_begin_ ? fmt::format(" (word {}, before the program)", at + 1) : "",
+                    near.empty() ? "" : ", did you mean " + near + "?"));
   }
 
   void note_ignored(std::size_t at) {
@@ -142,6 +161,8 @@ class Parser {
 
   std::vector<std::string> words_;
   std::size_t next_ = 0;
+  std::size_t file_begin_ = SIZE_MAX;  // the first word from a file
+  std::vector<int> file_lines_;        // of each of these words
   CommandLine line_;
 };
 

@@ -147,6 +147,22 @@ Test(options, may_come_from_a_file_of_programs) {
   std::ofstream(dir / "open") << "-n 1 ./a\n./b 'c\n";
   const auto open = parse_command_line({"--app", dir / "open"});
   cr_expect(!open && holds(open.error().text, "open:2: a quote is not closed"));
+  const struct {
+    const char *text, *wanted;
+  } wrong[] = {{"./a\n\n-n x ./b\n", "wrong:3: option -n: "},
+               {"./a\n-n 1 --nonsense 1 ./b\n./c\n", "wrong:2: unknown option '--nonsense'"},
+               {"# none\n./a\n-n 1\n./b\n", "wrong:3: there is no program in this line"},
+               {"./a\n-n 1\n", "wrong:2: there is no program in this line"},
+               {"-n 1\n", "wrong:1: there is no program in this line"},
+               {"./a\n-n\n./b\n", "wrong:2: option -n needs "},
+               {"./a\n--tag-output ./b\n", "wrong:2: option --tag-output is for the whole job"},
+               {"--nonsense ./a\n", "wrong:1: unknown option"}};
+  for (const auto& row : wrong) {
+    std::ofstream(dir / "wrong") << row.text;
+    const auto parsed = parse_command_line({"--app", dir / "wrong"});
+    cr_expect(!parsed && holds(parsed.error().text, row.wanted), "%s: %s", row.text,
+              parsed ? "" : parsed.error().text.c_str());
+  }
 }
 
 Test(options, are_each_spelled_once_and_documented) {
