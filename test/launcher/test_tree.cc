@@ -52,7 +52,7 @@ Test(tree, ends_with_the_code_of_the_first_failing_rank_wherever_it_is, .timeout
       {{dir / "plain"}, 126, "chmod +x"},
       {{dir.path()}, 126, "is a directory"},
       {{"--timeout", "0.3", "sleep", "100"}, 124, "did not end within"},
-      {{"--wdir", "/no/such/dir", "true"}, 1, ": directory /no/such/dir on h"},
+      {{"--wdir", "/no/such/dir", "true"}, 1, ": directory /no/such/dir: No such file"},
       {{"-n", "1", "sleep", "100", ":", "-n", "2", "sh", "-c", "exit $((RANK == 1))"},
        1,
        "rank 1 (pid "},
