@@ -71,3 +71,6 @@ check-style:
 include contrib/bench/fabrics.mk
 include contrib/bench/kernels.mk
 include contrib/bench/coll.mk
+# Built by make check so that they cannot rot; run by hand.
+check_DATA += $(BENCHMARKS)
+CLEANFILES += $(BENCHMARKS)

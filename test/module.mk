@@ -40,11 +40,12 @@ test_coll_test_world_CXXFLAGS = $(AM_CXXFLAGS)
 test_coll_test_world_LDADD = $(TEST_LIBS) $(COLL_LIBS) libpmix_client.la libpmix_common.la $(PMIX_LIBS)
 
 # Jobs that tests start: built by make check, not tests themselves.
-started-by-tests: $(check_DATA)
+started-by-tests: $(STARTED_BY_TESTS)
 .PHONY: started-by-tests
 EXTRA_PROGRAMS += test/coll/api_check test/coll/fail_check
-check_DATA += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
-CLEANFILES += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
+STARTED_BY_TESTS += test/coll/api_check$(EXEEXT) test/coll/fail_check$(EXEEXT)
+check_DATA += $(STARTED_BY_TESTS)
+CLEANFILES += $(STARTED_BY_TESTS)
 test_coll_api_check_SOURCES = test/coll/api_check.h test/coll/api_check.cc test/coll/api_check_collectives.cc
 test_coll_api_check_LDADD = librlx.la
 test_coll_fail_check_SOURCES = test/coll/fail_check.cc
