@@ -203,9 +203,9 @@ Status Endpoint::flush(Deadline deadline) {
   return until(
       [&] {
         const bool moved = impl_->poll();
-        const bool sent = impl_->busy.empty() && impl_->sends.size() == 0 &&
-                          std::all_of(impl_->wires.begin(), impl_->wires.end(),
-                                      [](const auto& wire) { return wire->drained(); });
+        const bool sent =
+            impl_->all_left() && std::all_of(impl_->wires.begin(), impl_->wires.end(),
+                                             [](const auto& wire) { return wire->drained(); });
         return sent ? Turn::kDone : moved ? Turn::kMoved : Turn::kIdle;
       },
       deadline);

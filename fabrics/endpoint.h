@@ -83,7 +83,8 @@ class Endpoint {
                  std::uint64_t n_bytes);
   // The message a receive like this would get now. Call poll() first, or use it inside until().
   std::optional<Envelope> iprobe(int from, std::uint64_t tag, std::uint64_t mask) const;
-  // Receives that have matched nothing complete with kCancelled; false if it is too late.
+  // Receives that have matched nothing complete with kCancelled; false if it is too late. A send is
+  // not cancelled, but if its peer never takes it, flush() does not wait for that.
   bool cancel(Request* request);
   // Ends a request that did not end in time: kTimeout, with what it waited for as text. A message
   // that is half here cannot be called back, so its peer counts as failed from then on.
@@ -100,7 +101,7 @@ class Endpoint {
     return waiter().until(
         turn, [this] { check(); }, deadline);
   }
-  // Until nothing we sent is still here.
+  // Until nothing we sent is still here, see cancel().
   Status flush(Deadline deadline);
 
   // The error operations with `rank` complete with; nullptr while it lives.

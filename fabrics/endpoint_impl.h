@@ -75,6 +75,7 @@ struct SendOp : Request, ListNode<SendOp> {
   std::uint32_t n_leaving = 0;  // frames the wire has not finished
   Stage stage = Stage::kQueued;
   bool live = false;
+  bool unwanted = false;  // somebody tried to cancel it: nobody may ever take it
   std::int64_t noticed_ns = 0;
 };
 
@@ -232,6 +233,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   std::string describe(const Request* request) const;
   std::vector<Pending> pending();
   int n_in_use(std::uint32_t context);
+  bool all_left();
   std::string who(int rank) const;
 
   bool poll() {

@@ -59,6 +59,7 @@ std::optional<Envelope> Endpoint::Impl::iprobe(int from, std::uint64_t tag,
 }
 
 bool Endpoint::Impl::cancel(Request* request) {
+  if (request->kind == Request::Kind::kSend) static_cast<SendOp*>(request)->unwanted = true;
   if (request->kind != Request::Kind::kRecv || request->done) return false;
   auto* const op = static_cast<RecvOp*>(request);
   if (!op->posted) return false;

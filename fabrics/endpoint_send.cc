@@ -36,6 +36,7 @@ Request* Endpoint::Impl::isend_slowly(int to, std::uint64_t tag, const void* dat
   op->n_leaving = 0;
   op->stage = SendOp::Stage::kQueued;
   op->noticed_ns = 0;
+  op->unwanted = false;
   PeerState& peer = peers[to];
   if (!peer.open()) {
     if (peer.failed)
@@ -176,6 +177,15 @@ bool Endpoint::Impl::pump_busy() {
     busy.pop_back();
   }
   return moved;
+}
+
+// Nothing that anybody wants is still to be sent.
+bool Endpoint::Impl::all_left() {
+  bool left = busy.empty();
+  send_pool.for_each_live([&](const SendOp& op) {
+    left &= op.done || (op.unwanted && op.stage == SendOp::Stage::kAsked);
+  });
+  return left;
 }
 
 void Endpoint::Impl::mark_busy(PeerState& peer, int to) {
