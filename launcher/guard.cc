@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -35,18 +36,26 @@ constexpr int kLeaveMs = 2000;  // for a daemon whose parent is gone
 
 // Sleeps until the launcher's end of the pipe is closed, which only its death does, and brings that
 // about where it has to. Neither the orders in the pipe nor what comes by the link wakes us.
-void await_death(int pipe, int link, pid_t launcher) {
-  pollfd ends[] = {{pipe, 0, 0}, {link, POLLRDHUP, 0}};
+void await_death(int pipe, int hang_up, pid_t launcher) {
+  pollfd ends[] = {{pipe, 0, 0}, {hang_up, POLLIN, 0}};
   while (poll(ends, 2, -1) < 0 || (ends[0].revents | ends[1].revents) == 0) {
   }
-  if (ends[0].revents == 0) {
-    while (poll(ends, 1, kLeaveMs) < 0) {
-    }
-    if (ends[0].revents == 0) kill(launcher, SIGKILL);  // it lives: the number is not another's
-    while (poll(ends, 1, -1) < 0) {
-    }
+  if (ends[0].revents != 0) return;
+  while (poll(ends, 1, kLeaveMs) < 0) {
   }
-  close(link);  // whoever is at its other end is to see that the launcher is dead
+  if (ends[0].revents == 0) kill(launcher, SIGKILL);  // it lives: the number is not another's
+  while (poll(ends, 1, -1) < 0) {
+  }
+}
+
+// Becomes readable when the link is hung up. It does not keep the link open, as a duplicate would:
+// whoever is at the other end sees the launcher's death at once. -1: there is no link.
+Fd watch_hang_up(int link) {
+  Fd watch(link >= 0 ? epoll_create1(EPOLL_CLOEXEC) : -1);
+  epoll_event event{};
+  event.events = EPOLLRDHUP;
+  if (watch && epoll_ctl(watch.get(), EPOLL_CTL_ADD, link, &event) != 0) watch.reset();
+  return watch;
 }
 
 Orders read_orders(int pipe) {
@@ -76,22 +85,22 @@ void clean_up(const Orders& orders) {
   for (const auto& directory : orders.directories) std::filesystem::remove_all(directory, ignored);
 }
 
-[[noreturn]] void guard_main(int pipe, int link, pid_t launcher) {
+[[noreturn]] void guard_main(int pipe, int hang_up, pid_t launcher) {
   setsid();  // the terminal's Ctrl-C is not for us
   for (const int signal_number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) signal(signal_number, SIG_IGN);
   prctl(PR_SET_NAME, "rlxrun-guard");
   // A reader of the launcher's output must see its end, and a file system must be free to be
   // unmounted.
-  constexpr int kPipe = 3, kLink = 4;
-  const int kept = fcntl(pipe, F_DUPFD, kLink + 1);
-  if (link >= 0 && link != kLink) dup2(link, kLink);
+  constexpr int kPipe = 3, kHangUp = 4;
+  const int kept = fcntl(pipe, F_DUPFD, kHangUp + 1);
+  if (hang_up >= 0 && hang_up != kHangUp) dup2(hang_up, kHangUp);
   dup2(kept, kPipe);
-  close_range(link >= 0 ? kLink + 1 : kLink, ~0u, 0);
+  close_range(hang_up >= 0 ? kHangUp + 1 : kHangUp, ~0u, 0);
   const int null = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
   close(null);
   if (chdir("/") != 0) _exit(1);
-  await_death(kPipe, link >= 0 ? kLink : -1, launcher);
+  await_death(kPipe, hang_up >= 0 ? kHangUp : -1, launcher);
   clean_up(read_orders(kPipe));
   _exit(0);
 }
@@ -104,9 +113,10 @@ Guard Guard::start(int link) {
   Fd reading(ends[0]), writing(ends[1]);
   // Like fork, but without an exit signal: waitpid(-1) then says "no child left" when the job has
   // none.
+  const Fd hang_up = watch_hang_up(link);
   const pid_t launcher = getpid();
   const pid_t pid = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
-  if (pid == 0) guard_main(reading.get(), link, launcher);
+  if (pid == 0) guard_main(reading.get(), hang_up.get(), launcher);
   return Guard(pid, pid > 0 ? std::move(writing) : Fd());
 }
 
