@@ -29,6 +29,7 @@
 
 #include "base/cgroup.h"
 #include "fabrics/endpoint.h"
+#include "fabrics/faster_way.h"
 #include "fabrics/host.h"
 #include "fabrics/list.h"
 
@@ -46,8 +47,9 @@ enum FrameType : std::uint8_t {
 
 struct Head {
   std::uint64_t n_bytes;
-  std::uint64_t id;       // the sender's
-  std::uint64_t address;  // of the message in the sender; 0: do not read it
+  std::uint64_t id;              // the sender's
+  std::uint64_t address;         // of the message in the sender; 0: do not read it
+  std::uint64_t may_choose = 0;  // 1: read it or grant it, as is faster
 };
 
 struct Grant {
@@ -106,7 +108,9 @@ struct Message : ListNode<Message> {
   std::uint64_t n_wanted = 0;   // how much will arrive
   std::uint64_t id = 0;         // stream, or the sender's id when asked
   std::uint64_t address = 0;
-  std::uint64_t order = 0;  // of arrival
+  std::uint64_t order = 0;    // of arrival
+  std::int64_t began_ns = 0;  // when a way to take it was chosen; 0: there was no choice
+  bool may_choose = false;
   RecvOp* op = nullptr;
   std::unique_ptr<char[]> data;  // what has arrived before a receive took it
   Stage stage = Stage::kWhole;
@@ -145,6 +149,8 @@ struct PeerState {
   std::uint64_t held = 0;         // charge that we have not given back
   std::uint64_t owed = 0;         // part of it that may be given back
   std::uint32_t n_requests = 0;   // unanswered, from this peer
+  FasterWay faster_way;           // to take its large messages
+  std::int64_t taken_ns = 0;      // when the last of them was complete
   RecvOp* placed = nullptr;       // whose buffer an eager body is being read into
 
   // How long the frames of a message of several frames are.
@@ -175,7 +181,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   bool begin(PeerState& peer, SendOp* op);
   bool begin_whole(PeerState& peer, SendOp* op);
   bool begin_stream(PeerState& peer, SendOp* op);
-  bool ask(PeerState& peer, SendOp* op, bool offered);
+  bool ask(PeerState& peer, SendOp* op, Offer offer);
   void settle(PeerState& peer, SendOp* op);
   bool stream(PeerState& peer, SendOp* op);
   bool pump(PeerState& peer, int rank);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "fabrics/copy.h"
 #include "fabrics/endpoint_impl.h"
@@ -180,6 +181,7 @@ void Endpoint::Impl::on_request(int from, const FrameView& frame) {
   Message* const message = new_message(from, frame.tag, head.n_bytes, Message::Stage::kAsked);
   message->id = head.id;
   message->address = head.address;
+  message->may_choose = head.may_choose != 0;
   RecvOp* const op = take_posted(from, frame.tag);
   if (op == nullptr) return store_unexpected(message);
   message->op = op;
@@ -195,6 +197,8 @@ Message* Endpoint::Impl::new_message(int from, std::uint64_t tag, std::uint64_t 
   message->n_bytes = message->n_wanted = n_bytes;
   message->n_arrived = 0;
   message->id = message->address = 0;
+  message->began_ns = 0;
+  message->may_choose = false;
   message->op = nullptr;
   message->stage = stage;
   return message;
@@ -239,6 +243,11 @@ void Endpoint::Impl::answer(Message* message) {
   --peers[message->source].n_requests;
   message->n_wanted = std::min(message->n_bytes, message->op->room);
   if (message->address == 0 || message->n_wanted == 0) return grant(message);
+  if (message->may_choose) {
+    message->began_ns = now_ns();
+    if (peers[message->source].faster_way.choose(message->n_wanted) == FasterWay::kSent)
+      return grant(message);
+  }
   message->stage = Message::Stage::kReading;
   if (read_on(message) != Read::done) reading.push_back(message);
 }
@@ -262,6 +271,7 @@ Endpoint::Impl::Read Endpoint::Impl::read_on(Message* message) {
   if (!got && got.error().code == Code::kPeerFailed) return Read::gone;
   if (!got) {
     log::debug("{}; it is sent instead", got.error().text);
+    message->began_ns = 0;
     grant(message);
     return Read::done;
   }
@@ -299,6 +309,15 @@ void Endpoint::Impl::finish_recv(RecvOp* op, int source, std::uint64_t tag, std:
 }
 
 void Endpoint::Impl::complete(Message* message) {
+  if (message->began_ns != 0) {
+    PeerState& peer = peers[message->source];
+    const bool read = message->stage == Message::Stage::kReading;
+    // Of several at once each waits for those before it.
+    const std::int64_t now = now_ns(), began = std::max(message->began_ns, peer.taken_ns);
+    peer.faster_way.took(read ? FasterWay::kRead : FasterWay::kSent, message->n_wanted,
+                         now - began);
+    peer.taken_ns = now;
+  }
   finish_recv(message->op, message->source, message->tag, message->n_bytes);
   drop(message);
 }

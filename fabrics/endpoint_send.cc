@@ -63,9 +63,10 @@ bool Endpoint::Impl::begin(PeerState& peer, SendOp* op) {
   const bool has_credit = peer.charged + charge_of(op->n_total) <= kWindow;
   const bool is_single = static_cast<std::int64_t>(op->n_total) <= peer.single_bytes;
   if (is_single && has_credit) return begin_whole(peer, op);
-  const bool offered = peer.wire->offers(op->source, op->data, op->n_total);
-  if (!offered && has_credit && op->n_total <= peer.caps.eager_bytes) return begin_stream(peer, op);
-  return peer.n_asked < kMaxRequests && ask(peer, op, offered);
+  const Offer offer = peer.wire->offers(op->source, op->data, op->n_total);
+  if (offer == Offer::kNone && has_credit && op->n_total <= peer.caps.eager_bytes)
+    return begin_stream(peer, op);
+  return peer.n_asked < kMaxRequests && ask(peer, op, offer);
 }
 
 bool Endpoint::Impl::begin_whole(PeerState& peer, SendOp* op) {
@@ -103,8 +104,10 @@ bool Endpoint::Impl::begin_stream(PeerState& peer, SendOp* op) {
   return true;
 }
 
-bool Endpoint::Impl::ask(PeerState& peer, SendOp* op, bool offered) {
-  const Head head{op->n_total, op->id, offered ? reinterpret_cast<std::uint64_t>(op->data) : 0};
+bool Endpoint::Impl::ask(PeerState& peer, SendOp* op, Offer offer) {
+  const Head head{op->n_total, op->id,
+                  offer == Offer::kNone ? 0 : reinterpret_cast<std::uint64_t>(op->data),
+                  offer == Offer::kMay};
   const Frame frame{.type = kRequest, .tag = op->tag, .ext = &head, .n_ext = sizeof head};
   if (peer.wire->post(op->source, frame) == Posted::kFull) return false;
   ++peer.n_asked;

@@ -71,8 +71,8 @@ int SelfWire::progress(Sink& sink) {
   return n_frames;
 }
 
-bool SelfWire::offers(Link, const void*, std::uint64_t n_bytes) const {
-  return n_bytes >= kReadFrom;
+Offer SelfWire::offers(Link, const void*, std::uint64_t n_bytes) const {
+  return n_bytes >= kReadFrom ? Offer::kShould : Offer::kNone;
 }
 
 Status SelfWire::read(Link, RemoteSpan from, void* to) {

@@ -20,7 +20,7 @@ class SelfWire final : public Wire {
   Caps caps(Link peer) const override;
   Posted post(Link peer, const Frame& frame) override;
   int progress(Sink& sink) override;
-  bool offers(Link peer, const void* data, std::uint64_t n_bytes) const override;
+  Offer offers(Link peer, const void* data, std::uint64_t n_bytes) const override;
   Status read(Link peer, RemoteSpan from, void* to) override;
   void withdraw(Link) override {}
   bool arm() override { return true; }

@@ -27,7 +27,7 @@ namespace {
 
 // From here on it is cheaper that the receiver reads the sender's pool than to stream through the
 // ring.
-constexpr std::uint64_t kReadPoolFrom = 16 << 10;
+constexpr std::uint64_t kReadPoolFrom = 16 << 10, kAskFrom = 64 << 10;
 constexpr std::uint32_t kPieceBytes = 8 << 10;
 constexpr int kEndingMs = 500;
 constexpr const char* kGivenUp = "it has given this rank up, after an operation that did not end";
@@ -296,14 +296,16 @@ void ShmWire::check(Sink& sink) {
   }
 }
 
-bool ShmWire::offers(Link to, const void* data, std::uint64_t n_bytes) const {
-  if (n_bytes < kReadPoolFrom) return false;
+Offer ShmWire::offers(Link to, const void* data, std::uint64_t n_bytes) const {
+  if (n_bytes < kReadPoolFrom) return Offer::kNone;
   const Impl::Peer& peer = *impl_->by_rank[to];
-  if (peer.is_thread || impl_->pool.contains(data, n_bytes)) return true;
-  // process_vm_readv is slower than two copies at the same time (measured at every size), but takes
-  // one rank's turn on a core where the ring takes two for each time it fills.
-  return impl_->crowded && n_bytes > impl_->layout.ring.n_body_bytes &&
-         header_of(*impl_->area).readable_by()[peer.slot].load() != 0;
+  if (peer.is_thread || impl_->pool.contains(data, n_bytes)) return Offer::kShould;
+  if (n_bytes < kAskFrom || header_of(*impl_->area).readable_by()[peer.slot].load() == 0)
+    return Offer::kNone;
+  // Reading takes one rank's turn on a core where the ring takes two for each time it fills.
+  if (impl_->crowded)
+    return n_bytes > impl_->layout.ring.n_body_bytes ? Offer::kShould : Offer::kNone;
+  return Offer::kMay;
 }
 
 Status ShmWire::read(Link from_rank, RemoteSpan from, void* to) {

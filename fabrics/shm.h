@@ -36,7 +36,7 @@ class ShmWire final : public Wire {
   Posted post(Link peer, const Frame& frame) override;
   int progress(Sink& sink) override;
   void check(Sink& sink) override;
-  bool offers(Link peer, const void* data, std::uint64_t n_bytes) const override;
+  Offer offers(Link peer, const void* data, std::uint64_t n_bytes) const override;
   Status read(Link peer, RemoteSpan from, void* to) override;
   void withdraw(Link peer) override;
   bool arm() override;

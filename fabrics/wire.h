@@ -79,6 +79,13 @@ struct Caps {
   double beta_us_per_byte = 0;
 };
 
+// What is best done with a message that lies in memory which the peer could read.
+enum class Offer : std::uint8_t {
+  kNone,   // send it
+  kMay,    // let the peer read it or have it sent, as it finds faster
+  kShould  // let the peer read it
+};
+
 enum class Posted { kDone, kPending, kFull };
 
 class Wire {
@@ -103,8 +110,10 @@ class Wire {
   // keepalive expire): called by every wait that lasts, about every 50 ms.
   virtual void check(Sink&) {}
 
-  // True: instead of sending n_bytes at `data` it is better that `peer` calls read() on them.
-  virtual bool offers(Link, const void* /*data*/, std::uint64_t /*n_bytes*/) const { return false; }
+  // Whether `peer` should call read() on n_bytes at `data` instead of being sent them.
+  virtual Offer offers(Link, const void* /*data*/, std::uint64_t /*n_bytes*/) const {
+    return Offer::kNone;
+  }
   // Copies peer memory that the peer's wire offered. kPeerFailed: the peer has withdrawn it.
   // Another error means that it must be sent instead.
   virtual Status read(Link, RemoteSpan, void* /*to*/) {

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fabrics/faster_way.h"
 #include "test/fabrics/endpoint_bodies.h"
 #include "test/fabrics/endpoint_world.h"
 
@@ -73,6 +74,33 @@ void send_more_than_32_bits_count(Endpoint& ep) {
 }
 
 }  // namespace
+
+Test(faster_way, is_found_kept_and_looked_for_again) {
+  FasterWay ways;
+  double read_ns = 0.1, sent_ns = 0.3;  // a byte
+  const auto message = [&](std::uint64_t n_bytes) {
+    const auto way = ways.choose(n_bytes);
+    ways.took(way, n_bytes,
+              static_cast<std::int64_t>((way == FasterWay::kRead ? read_ns : sent_ns) *
+                                        static_cast<double>(n_bytes)));
+    return way;
+  };
+  const auto share_read = [&](std::uint64_t n_bytes) {
+    int n = 0;
+    for (int i = 0; i < 128; ++i) n += message(n_bytes) == FasterWay::kRead;
+    return n;
+  };
+  for (int i = 0; i < 4; ++i) message(1 << 20);
+  cr_expect_eq(share_read(1 << 20), 126);  // the other two look whether it still is so
+  std::swap(read_ns, sent_ns);
+  share_read(1 << 20);
+  cr_expect_leq(share_read(1 << 20), 2);
+  // One that took long for another reason changes little, and sizes are apart.
+  ways.took(FasterWay::kSent, 1 << 20, std::int64_t{1} << 40);
+  for (int i = 0; i < 8; ++i) message(1 << 20);
+  cr_expect_leq(share_read(1 << 20), 2);
+  cr_expect(ways.choose(64 << 20) == FasterWay::kRead);  // not known yet
+}
 
 Test(endpoint, every_size_arrives_whole, .timeout = 200) {
   for (int n : {1, 2, 3}) everywhere(n, exchange_all_sizes);
