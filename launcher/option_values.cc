@@ -224,8 +224,7 @@ Result<EnvironmentEdit> read_environment_edit(std::string_view word) {
   } else if (word.starts_with('^')) {
     edit.kind = EnvironmentEdit::Kind::kUnset;
     word.remove_prefix(1);
-  }
-  if (word == "none") {
+  } else if (word == "none") {
     word = "*";
     edit.kind = EnvironmentEdit::Kind::kUnset;
   }

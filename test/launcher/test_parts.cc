@@ -194,6 +194,20 @@ Test(hosts, know_this_machine_by_all_its_names) {
     cr_expect(!is_this_host(name, "box"), "%s", name);
 }
 
+// Only the word alone is "nothing": a variable may have that name.
+Test(environment, passes_nothing_by_the_word_none_alone) {
+  const auto all = read_environment_edit("none");
+  cr_expect(all->kind == EnvironmentEdit::Kind::kUnset);
+  expect_same(all->pattern, "*");
+  const auto set = read_environment_edit("none=1");
+  cr_expect(set->kind == EnvironmentEdit::Kind::kSet);
+  expect_same(set->pattern, "none");
+  expect_same(set->value, "1");
+  const auto unset = read_environment_edit("^none");
+  cr_expect(unset->kind == EnvironmentEdit::Kind::kUnset);
+  expect_same(unset->pattern, "none");
+}
+
 Test(environment, is_edited_by_name_and_pattern) {
   Environment environment({"A=1", "AB=2", "PATH=/bin", "F=a=b"});
   const auto missing = apply_edits(environment, {{EnvironmentEdit::Kind::kSet, "NEW", "x y"},
