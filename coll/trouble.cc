@@ -98,7 +98,7 @@ CallText recent_call(const Channel& channel, std::uint64_t number) {
 namespace {
 
 // A report up to its verdict: the call, how many calls follow, these calls.
-std::string words_of(const Channel& channel, const CallText& call) {
+std::string report_bytes(const Channel& channel, const CallText& call) {
   static_assert((kRecentCalls + 1) * sizeof(CallText) < kLongestTold / 2 + 128);
   std::string bytes(reinterpret_cast<const char*>(&call), sizeof call);
   const std::uint64_t last = channel.calls;
@@ -133,7 +133,7 @@ std::optional<Report> read_report(std::string_view bytes) {
 
 void send_report(Channel& channel, Links& links, const CallText& call, std::string_view verdict) {
   const std::uint64_t tag = kReportTag | std::uint64_t{channel.group.context & 0xffff} << 32;
-  std::string bytes = words_of(channel, call);
+  std::string bytes = report_bytes(channel, call);
   bytes += verdict.substr(0, kLongestTold - bytes.size());
   for (int r = 0; r < channel.group.size(); ++r) {
     if (r == channel.group.rank || links.failed(channel.group.world[r]) != nullptr) continue;

@@ -4,9 +4,7 @@ EXTRA_DIST += contrib/layers.txt contrib/packages.txt
 
 # rlx-perf and, in the same loops, its peers (compiled by contrib/bench/compare, not by make).
 rlx_perf_sources = contrib/tools/rlx_perf.cc contrib/bench/perf_core.h contrib/bench/perf_elements.h \
-  contrib/bench/perf_options.h \
-  contrib/bench/perf_values.h \
-  contrib/bench/flag_latency.h
+  contrib/bench/perf_options.h contrib/bench/perf_values.h contrib/bench/flag_latency.h
 bin_PROGRAMS += rlx-perf
 rlx_perf_SOURCES = $(rlx_perf_sources)
 rlx_perf_LDADD = librlx.la libbase.la $(FMT_LIBS)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which of two ways takes a message of a peer faster: reading it from the peer's memory (one copy,
-// a system call for each page or so) or having it sent through shared memory (two copies at the
+// in which the kernel pins each page) or having it sent through shared memory (two copies at the
 // same time). That depends on what caches the two cores share, which no cost model knows and which
-// a scheduler may change any time: measured between 0.7 and 5.8 times on one machine. So the
-// receiver looks at what both ways took, and now and then looks again.
+// a scheduler may change any time: on one machine reading was between 0.7 and 5.8 times as fast. So
+// the receiver looks at what both ways took, and now and then looks again.
 #pragma once
 
 #include <algorithm>

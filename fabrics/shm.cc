@@ -27,7 +27,9 @@ namespace {
 
 // From here on it is cheaper that the receiver reads the sender's pool than to stream through the
 // ring.
-constexpr std::uint64_t kReadPoolFrom = 16 << 10, kAskFrom = 64 << 10;
+constexpr std::uint64_t kReadPoolFrom = 16 << 10;
+// From here on reading memory that is not in the pool may pay its system call.
+constexpr std::uint64_t kAskFrom = 64 << 10;
 constexpr std::uint32_t kPieceBytes = 8 << 10;
 constexpr int kEndingMs = 500;
 constexpr const char* kGivenUp = "it has given this rank up, after an operation that did not end";

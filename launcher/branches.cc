@@ -15,8 +15,8 @@ namespace {
 constexpr double kLastWords = 0.3;    // seconds for an agent to end behind its connection
 constexpr double kGreetingTime = 10;  // for what an agent that ended well has left running
 constexpr double kLeaveTime = 3;      // for a daemon to clean up
-// Link::kAnswerPeriods for a daemon to say that it is there though its agent has ended. At first it
-// looks what its host is like, which may take seconds.
+// Periods of Link::kAnswerPeriod for a daemon to say that it is there though its agent has ended.
+// At first it looks what its host is like, which may take seconds.
 constexpr int kPeriodsOfRun = 2, kPeriodsOfStart = 10;
 
 }  // namespace

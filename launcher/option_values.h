@@ -13,11 +13,11 @@
 namespace rlx::launcher {
 
 Result<int> read_count(std::string_view word, int least);
-// Seconds as "90", "1.5", "10m", "2h", "1:30" or "1:00:00".
 // Whether "append" rather than "truncate".
 Result<bool> read_output_mode(std::string_view word);
 // TERM or SIGTERM.
 Result<int> read_signal(std::string_view word);
+// Seconds as "90", "1.5", "10m", "2h", "1:30" or "1:00:00".
 Result<double> read_seconds(std::string_view word);
 Result<BindTo> read_bind_to(std::string_view word);
 std::string_view name_of(BindTo bind);

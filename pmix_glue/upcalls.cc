@@ -168,20 +168,16 @@ std::string longest_text(const char* bytes, size_t n) {
   return best;
 }
 
-// We write no mail, no system log and no data base.
-bool is_written_here(const pmix_info_t& data) {
-  return PMIX_CHECK_KEY(&data, PMIX_LOG_STDOUT) || PMIX_CHECK_KEY(&data, PMIX_LOG_STDERR);
-}
-
 void on_log(const pmix_proc_t* client, const pmix_info_t data[], size_t n, const pmix_info_t[],
             size_t, pmix_op_cbfunc_t callback, void* context) {
   Server::Impl* impl = upcall_target;
   std::vector<std::pair<LogChannel, std::string>> lines;
   for (size_t i = 0; i < n; ++i) {
     const auto& value = data[i].value;
-    if (!is_written_here(data[i])) continue;
     if (PMIX_CHECK_KEY(&data[i], PMIX_LOG_STDOUT))
       lines.emplace_back(LogChannel::kStdout, text(&value));
+    else if (!PMIX_CHECK_KEY(&data[i], PMIX_LOG_STDERR))
+      continue;  // we write no mail, no system log and no data base
     else if (value.type == PMIX_STRING)
       lines.emplace_back(LogChannel::kStderr, text(&value));
     else if (value.type == PMIX_BYTE_OBJECT && value.data.bo.bytes != nullptr)

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/words.h"
 #include "contrib/bench/perf_elements.h"
 
 namespace perf {
@@ -60,17 +61,6 @@ inline bool parse_size(const std::string& text, std::uint64_t& value) {
   return true;
 }
 
-inline std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> words;
-  std::size_t from = 0;
-  while (from <= list.size()) {
-    const auto comma = std::min(list.find(',', from), list.size());
-    words.push_back(list.substr(from, comma - from));
-    from = comma + 1;
-  }
-  return words;
-}
-
 inline constexpr const char* kTests[] = {"latency",    "bandwidth",  "barrier",    "broadcast",
                                          "reduce",     "all_reduce", "all_gather", "reduce_scatter",
                                          "all_to_all", "gather",     "scatter"};
@@ -103,14 +93,14 @@ inline std::string parse(int argc, char** argv, Options& options) {
     else if (arg == "--json")
       options.json = true;
     else if (arg == "--tests") {
-      options.tests = split(value);
+      options.tests = rlx::split(value, ',');
       if (value == "all") options.tests.assign(std::begin(kTests), std::end(kTests));
       for (const auto& test : options.tests)
         if (!known(test, {std::begin(kTests), std::end(kTests)}))
           return "--tests: there is no test " + test;
     } else if (arg == "--sizes") {
       options.sizes.clear();
-      for (const auto& word : split(value)) {
+      for (const auto& word : rlx::split(value, ',')) {
         std::uint64_t n = 0;
         if (!parse_size(word, n)) return "--sizes: " + word + " is not a size (8, 4K, 16M, 1G)";
         options.sizes.push_back(n);

@@ -302,16 +302,18 @@ void events(Bootstrap& b) {
   check(b.facts().rank == 0 || n_heard == 1, "heard once");
 }
 
-// Ranks of odd number never come to the fence: time ends it.
+void fence_that_time_ends(Bootstrap& b) {
+  const pmix_proc_t all = proc_of(b, PMIX_RANK_WILDCARD);
+  InfoList infos;
+  infos.integer(PMIX_TIMEOUT, 1);
+  check_pmix(PMIx_Fence(&all, 1, infos.data(), infos.size()), PMIX_ERR_TIMEOUT, "a time limit");
+  fmt::print("timed out\n");
+  std::fflush(stdout);
+}
+
+// Ranks of odd number never come to the fence.
 void timed(Bootstrap& b) {
-  if (b.facts().rank % 2 == 0) {
-    const pmix_proc_t all = proc_of(b, PMIX_RANK_WILDCARD);
-    InfoList infos;
-    infos.integer(PMIX_TIMEOUT, 1);
-    check_pmix(PMIx_Fence(&all, 1, infos.data(), infos.size()), PMIX_ERR_TIMEOUT, "a time limit");
-    fmt::print("timed out\n");
-    std::fflush(stdout);
-  }
+  if (b.facts().rank % 2 == 0) fence_that_time_ends(b);
   ::pause();
 }
 
@@ -319,12 +321,7 @@ void timed(Bootstrap& b) {
 void last_stays_away(Bootstrap& b) {
   meet(b);
   if (b.facts().rank != b.facts().size - 1) {
-    const pmix_proc_t all = proc_of(b, PMIX_RANK_WILDCARD);
-    InfoList infos;
-    infos.integer(PMIX_TIMEOUT, 1);
-    check_pmix(PMIx_Fence(&all, 1, infos.data(), infos.size()), PMIX_ERR_TIMEOUT, "a time limit");
-    fmt::print("timed out\n");
-    std::fflush(stdout);
+    fence_that_time_ends(b);
   } else {
     pmix_pdata_t data;
     PMIX_PDATA_CONSTRUCT(&data);
