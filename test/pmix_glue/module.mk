@@ -30,7 +30,8 @@ EXTRA_DIST += test/pmix_glue/foreign.c test/pmix_glue/fuzz_pmi1.cc test/pmix_glu
 # A rank for the tests, not a test.
 EXTRA_PROGRAMS += test/pmix_glue/rank
 STARTED_BY_TESTS += test/pmix_glue/rank$(EXEEXT)
-test_pmix_glue_rank_SOURCES = test/pmix_glue/rank.cc
+test_pmix_glue_rank_SOURCES = test/pmix_glue/rank.cc test/pmix_glue/rank.h test/pmix_glue/rank_jobs.cc \
+	test/pmix_glue/rank_services.cc
 test_pmix_glue_rank_LDADD = $(PMIX_CLIENT_LIBS)
 EXTRA_test_pmix_glue_test_server_DEPENDENCIES = test/pmix_glue/rank
 EXTRA_test_pmix_glue_test_nodes_DEPENDENCIES = test/pmix_glue/rank
