@@ -16,8 +16,9 @@
 
 namespace rlx::launcher {
 
-// Agents that are none: daemons are started by one srun, or by hand, and call in.
-inline constexpr std::string_view kSlurmAgent = "slurm", kManualAgent = "manual";
+// Agents that are none: daemons are started by one srun or flux exec, or by hand, and call in.
+inline constexpr std::string_view kSlurmAgent = "slurm", kFluxAgent = "flux",
+                                  kManualAgent = "manual";
 
 // "ssh" with the options we want of it, or the words of another command.
 std::vector<std::string> agent_words(std::string_view launcher);

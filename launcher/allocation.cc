@@ -75,19 +75,13 @@ class Reader {
     return path && !path->empty() && !all_named ? path : std::nullopt;
   }
 
-  bool hosts_are_named() const {
-    return usual_file() || std::any_of(line_.apps.begin(), line_.apps.end(), [](const auto& app) {
-             return !app.hosts.empty() || !app.host_files.empty();
-           });
-  }
-
   Status ask_manager() {
     if (line_.manager == Manager::kNone) {
       out_.notes.emplace_back("--rm none: no resource manager is asked for hosts");
       return {};
     }
-    RLX_TRY_ASSIGN(const auto found, hosts_of_manager(line_.manager, environment_, hostname_,
-                                                      hosts_are_named(), out_.notes));
+    RLX_TRY_ASSIGN(const auto found,
+                   hosts_of_manager(line_.manager, environment_, hostname_, out_.notes));
     if (!found) return {};
     out_.manager = found->manager;
     out_.source = found->job;

@@ -20,6 +20,7 @@ struct HostEntry {
   std::string name;            // without user, port and slots
   std::string user;            // for ssh; "": the usual one
   int port = 0;                // for ssh; 0: the usual one
+  int flux_rank = -1;          // for flux exec; -1: it is not Flux's
   int slots = 0;               // 0: nobody said, its cores count
   int max_slots = 0;           // hard cap, 0: none
   bool at_most_cores = false;  // the slots count hardware threads: no more than there are cores

@@ -12,7 +12,8 @@ namespace rlx::launcher {
 namespace {
 
 bool calls_in(const TreeSettings& settings) {
-  return settings.agent[0] == kSlurmAgent || settings.agent[0] == kManualAgent;
+  return settings.agent[0] == kSlurmAgent || settings.agent[0] == kFluxAgent ||
+         settings.agent[0] == kManualAgent;
 }
 
 }  // namespace
@@ -58,8 +59,13 @@ void Branches::gather(const std::vector<TreeHost>& hosts) {
   MusterCalls calls;
   calls.arrived = [this](const std::string& name, Fd socket) { arrived(name, std::move(socket)); };
   calls.ended = [this](const std::string& why) { muster_ended(why); };
-  auto muster = settings_.agent[0] == kSlurmAgent
-                    ? Muster::by_srun(loop_, helpers_, environment_, settings_, hosts, calls)
+  const auto by = [&](auto make_step) {
+    return Muster::by_step(loop_, helpers_, make_step(settings_, hosts, environment_), settings_,
+                           std::move(calls));
+  };
+  auto muster = settings_.agent[0] == kSlurmAgent ? by(srun_step)
+                : settings_.agent[0] == kFluxAgent
+                    ? by(flux_step)
                     : Muster::by_hand(loop_, settings_, hosts, calls);
   if (muster)
     muster_ = std::move(*muster);
@@ -76,7 +82,7 @@ void Branches::arrived(const std::string& name, Fd socket) {
 }
 
 // Nobody watches the step any more: its daemons are as good as lost. Where it was a daemon's end
-// that ended srun, its link says so first.
+// that ended the command, its link says so first.
 void Branches::muster_ended(const std::string& why) {
   for (const auto& [node, branch] : branches_)
     if (!branch->link || !leaving_) give_up(*branch, why);

@@ -80,8 +80,8 @@ std::vector<std::string> apply_edits(Environment& environment,
 }
 
 void leave_task(Environment& environment, const std::vector<std::string>& chosen) {
-  for (const char* name :
-       {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID"})
+  for (const char* name : {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
+                           "SLURM_TASK_PID", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID"})
     if (!is_one_of(chosen, name)) environment.unset(name);
 }
 
@@ -95,6 +95,7 @@ void move_to_this_host(Environment& environment, const Environment& own,
                                       "XDG_RUNTIME_DIR",
                                       "XDG_SESSION_*",
                                       "DBUS_SESSION_BUS_ADDRESS",
+                                      "FLUX_URI",
                                       "SLURMD_NODENAME",
                                       "SLURM_TOPOLOGY_ADDR*",
                                       "SLURM_STEP_GPUS",

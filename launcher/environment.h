@@ -36,7 +36,7 @@ class Environment {
 std::vector<std::string> apply_edits(Environment& environment,
                                      const std::vector<EnvironmentEdit>& edits);
 
-// A rank is no task of the Slurm step that we are one of: which of its tasks we are would be the
+// A rank is no task of the step of Slurm or Flux that we are one of: which of its tasks we are would be the
 // same for all ranks of a node, and programs that look there (PyTorch Lightning, Open MPI) would
 // take it for their rank. What the user `chose` stays.
 void leave_task(Environment& environment, const std::vector<std::string>& chosen);

@@ -73,6 +73,12 @@ Status Launch::prepare() {
   if (is_remote()) {
     tree_.agent = agent_words(launcher());
     if (tree_.agent.empty()) return fail(Code::kInvalid, "--launch-agent '' names no command");
+    if (tree_.agent[0] == kFluxAgent && allocation_.manager != Manager::kFlux)
+      return fail(
+          Code::kInvalid,
+          fmt::format("--launcher flux starts daemons on the hosts of a Flux job; these are "
+                      "of {}",
+                      allocation_.source));
     tree_.radix = static_cast<std::uint32_t>(line_.tree.radix);
     tree_.ping_s = line_.tree.ping_s;
     return find_program_there(line_.tree.prefix.empty() ? knobs().remote_prefix : line_.tree.prefix,
@@ -83,7 +89,8 @@ Status Launch::prepare() {
 
 std::string Launch::launcher() const {
   if (!line_.tree.launcher.empty()) return line_.tree.launcher;
-  return allocation_.manager == Manager::kSlurm ? std::string(kSlurmAgent) : "ssh";
+  if (allocation_.manager == Manager::kSlurm) return std::string(kSlurmAgent);
+  return allocation_.manager == Manager::kFlux ? std::string(kFluxAgent) : "ssh";
 }
 
 // In a shell of salloc we have no share of this node, and what we fork has none: no GPUs, and it is
@@ -151,8 +158,8 @@ Result<ClusterSetup> Launch::cluster_setup(const Guard& guard, const NodeSetup& 
                                            Helpers& helpers) {
   ClusterSetup setup;
   for (const auto& host : allocation_.hosts)
-    setup.hosts.push_back(
-        {static_cast<std::uint32_t>(setup.hosts.size()), host.name, host.user, host.port});
+    setup.hosts.push_back({static_cast<std::uint32_t>(setup.hosts.size()), host.name, host.user,
+                           host.port, host.flux_rank});
   setup.local = local_;
   setup.local_facts = facts_of(*topology_, environment_, hostname_);
   setup.tree = tree_;

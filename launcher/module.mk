@@ -25,7 +25,8 @@ liblauncher_la_SOURCES = \
   launcher/frame.h launcher/frame.cc launcher/node_codec.h launcher/node_codec.cc \
   launcher/link.h launcher/link.cc launcher/helpers.h launcher/helpers.cc launcher/agent.h launcher/agent.cc \
   launcher/branches.h launcher/branches.cc launcher/branches_start.cc \
-  launcher/dial.h launcher/dial.cc launcher/muster.h launcher/muster.cc launcher/daemon.h launcher/daemon.cc launcher/cluster.h \
+  launcher/dial.h launcher/dial.cc launcher/muster.h launcher/muster.cc launcher/step.h launcher/srun.cc \
+  launcher/flux.h launcher/flux.cc launcher/daemon.h launcher/daemon.cc launcher/cluster.h \
   launcher/cluster_node.h launcher/cluster.cc launcher/cluster_start.cc launcher/launch.h launcher/launch.cc \
   launcher/mpir.h launcher/mpir.cc launcher/status.h launcher/status.cc launcher/stacks.h launcher/stacks.cc
 

@@ -75,6 +75,7 @@ struct TreeHost {
   std::uint32_t node = 0;
   std::string name, user;
   int port = 0;
+  int flux_rank = -1;  // for the head alone
 };
 
 // How daemons are started, the same in the whole tree.

@@ -72,8 +72,9 @@ constexpr Option kOptions[] = {
      Group::kRun, false, "ranks on each host: a number, core (one for each) or gpu",
      read_into<read_per_node, &CommandLine::map>},
     {"--launcher", "-launcher --bootstrap -bootstrap", "HOW", Group::kRun, false,
-     "start daemons on other hosts by ssh, slurm (srun), manual (you type what it prints) or a "
-     "command",
+     "start daemons on other hosts by ssh, slurm (srun), flux (flux exec), manual (you type what "
+     "it "
+     "prints) or a command",
      read<text, &CommandLine::tree, &TreeOptions::launcher>},
     {"--launch-agent", "-launcher-exec --rsh-agent", "COMMAND", Group::kRun, false,
      "the same with a command that does what ssh does: COMMAND [-p PORT] [USER@]HOST LINE",

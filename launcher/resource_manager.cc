@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/file.h"
 #include "base/words.h"
+#include "launcher/flux.h"
 #include "launcher/host_file.h"
 #include "launcher/host_ranges.h"
 #include "launcher/hosts.h"
@@ -23,7 +25,7 @@ using Found = Result<std::optional<ManagedHosts>>;
 struct Question {
   const Environment& environment;
   const std::string& hostname;
-  bool hosts_are_named, is_forced;
+  bool is_forced;
   std::vector<std::string>& notes;
 
   // The first of these variables that is set and not empty, "" if none is.
@@ -180,14 +182,21 @@ Found ask_sge(const Question& ask) {
   return found;
 }
 
+// One rank of Flux on each host, the first, where it has several. Its daemons and this process are
+// bound to what is theirs of a host, so that cores need not be asked for.
 Found ask_flux(const Question& ask) {
   if (ask.value({"FLUX_URI"}).empty()) return std::nullopt;
-  if (!ask.hosts_are_named)
-    return fail(Code::kUnsupported,
-                "inside Flux (FLUX_URI is set), whose hosts rlxrun cannot read by itself; use "
-                "--host \"$(flux getattr hostlist)\", or --rm none for this host alone");
-  ask.notes.emplace_back("inside Flux, which is not asked for its hosts: they are named");
-  return std::nullopt;
+  RLX_TRY_ASSIGN(const auto flux, ask_flux_for_hosts(ask.environment));
+  const std::string id = ask.value({"FLUX_JOB_ID"});
+  ManagedHosts found{
+      Manager::kFlux, id.empty() ? "this Flux instance" : "Flux job " + id, flux.command, {}};
+  std::set<std::string> seen;
+  for (std::size_t rank = 0; rank < flux.names.size(); ++rank) {
+    if (!seen.insert(flux.names[rank]).second) continue;
+    found.hosts.push_back(host_of(flux.names[rank], 0, found.job));
+    found.hosts.back().flux_rank = static_cast<int>(rank);
+  }
+  return found;
 }
 
 struct Reader {
@@ -228,14 +237,13 @@ Result<std::vector<int>> read_slurm_counts(std::string_view text) {
 Result<std::optional<ManagedHosts>> hosts_of_manager(std::optional<Manager> wanted,
                                                      const Environment& environment,
                                                      const std::string& hostname,
-                                                     bool hosts_are_named,
                                                      std::vector<std::string>& notes) {
-  const Question ask{environment, hostname, hosts_are_named, wanted.has_value(), notes};
+  const Question ask{environment, hostname, wanted.has_value(), notes};
   for (const auto& reader : kReaders) {
     if (wanted && *wanted != reader.manager) continue;
     RLX_TRY_ASSIGN(auto found, reader.ask(ask));
     if (found) return found;
-    if (wanted && !(*wanted == Manager::kFlux && hosts_are_named))
+    if (wanted)
       return fail(Code::kInvalid, fmt::format("--rm {}: there is no such job here ({} not set)",
                                               name_of(*wanted), reader.sign));
   }

@@ -21,12 +21,11 @@ struct ManagedHosts {
 };
 
 // Asks Slurm, PBS, LSF, Grid Engine and Flux, in this order, or only `wanted`; nothing where there
-// is none. Flux does not say its hosts by variables: kUnsupported unless `hosts_are_named`. `notes`
-// gets what was seen and not used, such as variables that leaked from another host's job.
+// is none. Flux is asked by its command. `notes` gets what was seen and not used, such as variables
+// that leaked from another host's job.
 Result<std::optional<ManagedHosts>> hosts_of_manager(std::optional<Manager> wanted,
                                                      const Environment& environment,
                                                      const std::string& hostname,
-                                                     bool hosts_are_named,
                                                      std::vector<std::string>& notes);
 
 // Whether this process is, or is below, a task that Slurm started on this node: a batch script, a

@@ -99,6 +99,57 @@ Test(dial, serves_daemons_that_are_started_by_hand, .timeout = 60) {
   for (const auto& result : results) cr_expect_eq(result.code, 0, "%s", result.text().c_str());
 }
 
+// A stand-in for flux, as its manuals describe it: flux exec gives its input to all ranks, tells at
+// once of one that cannot run the command, goes on with the others, and passes SIGTERM on.
+Test(dial, serves_daemons_that_flux_exec_starts, .timeout = 60) {
+  const TempDir dir;
+  const std::string flux = dir / "flux";
+  std::ofstream(flux)
+      << "#!/bin/sh\n"
+         "test \"$*\" = 'hostlist local' && { echo 'f[0-3]'; exit; }\n"
+         "echo \"$* ${SLURMD_NODENAME-unset}\" >"
+      << dir / "said"
+      << "\n"
+         "trap 'kill $pids' TERM\n"
+         "shift\n"
+         "for word; do shift; case $word in --rank=*) ranks=${word#*=};; --*) ;; "
+         "*) set -- \"$word\" \"$@\"; break;; esac; done\n"
+         "read -r line\n"
+         "for rank in $(echo $ranks | tr , ' '); do\n"
+         "  test \"$rank\" = \"$FAIL\" && { "
+         "echo \"flux-exec: Error: rank $rank: $1: No such file or directory\" >&2; continue; }\n"
+         "  echo \"$line\" | FLUX_URI=of.f$rank SLURMD_NODENAME=f$rank \"$@\" &\n"
+         "  pids=\"$pids $!\"\n"
+         "done\n"
+         "wait; wait\n"
+         "test -z \"$FAIL\" || exit 127\n";
+  chmod(flux.c_str(), 0755);
+  CommandOptions options{.environment = {"PATH=" + dir.path() + ":/usr/bin:/bin",
+                                         "FLUX_URI=local:///x", "FLUX_JOB_ID=f2Qm",
+                                         "FLUX_TASK_RANK=0", "SLURMD_NODENAME=here"}};
+  const auto result = rlxrun_sh("-n 3 --nproc-per-node 1 --host f1,f2,f3",
+                                "echo ${FLUX_TASK_RANK-$FLUX_URI}", options);
+  cr_expect_eq(result.code, 0, "%s", result.text().c_str());
+  cr_expect_eq(count(result.out, "of.f"), 3, "%s", result.text().c_str());
+  std::ostringstream said;
+  said << std::ifstream(dir / "said").rdbuf();
+  cr_expect(said.str().starts_with("exec --rank=1,2,3 --dir=/ --jobid=f2Qm /"), "%s",
+            said.str().c_str());
+  cr_expect(said.str().ends_with("/rlxrun --daemon=dial unset\n"), "%s", said.str().c_str());
+  options.environment.push_back("FAIL=2");
+  const auto failed = rlxrun(cut("--nproc-per-node 1 true"), options);
+  cr_expect_eq(failed.code, 1);
+  cr_expect(failed.err.starts_with("rlxrun: cannot start on f0") &&
+                holds(failed.err, ": flux-exec: Error: rank 2: /") &&
+                std::count(failed.err.begin(), failed.err.end(), '\n') == 1,
+            "%s", failed.err.c_str());
+  const auto outside = rlxrun(cut("--host h0 --launcher flux true"));
+  cr_expect(holds(outside.err,
+                  "--launcher flux starts daemons on the hosts of a Flux job; these "
+                  "are of --host\n"),
+            "%s", outside.err.c_str());
+}
+
 // A stand-in for srun: gives its input to all, as srun does, and tells each which node it is on.
 Test(dial, serves_daemons_that_srun_starts, .timeout = 60) {
   const TempDir dir;

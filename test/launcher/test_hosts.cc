@@ -205,8 +205,6 @@ Test(managers, give_hosts_by_their_environment) {
       {{"LSB_DJOB_HOSTFILE=" + lines}, "", "a:3 b:1"},
       {{"PE_HOSTFILE=" + pe}, "", "a:2 b:4"},
       {{"PE_HOSTFILE=" + lines}, "", "lines:1: 'a' is not 'HOST SLOTS"},
-      {{"FLUX_URI=local:///x"}, "", "--host \"$(flux getattr hostlist)\""},
-      {{"FLUX_URI=local:///x"}, "--host f[1-2]", "f1 f2"},
       {{"PBS_NODEFILE=" + lines, "PE_HOSTFILE=" + pe}, "", "a:3 b:1"},  // the first in order
       {{"PBS_NODEFILE=" + lines, "PE_HOSTFILE=" + pe}, "--rm sge", "a:2 b:4"},
   };
@@ -227,6 +225,59 @@ Test(managers, give_hosts_by_their_environment) {
   expect_same(fmt::format("{}", more.warnings),
               "[\"n1:4 (--host): Slurm job 7 has 2 slots there\"]");
   cr_expect(by_cpus.hosts[0].at_most_cores && by_cpus.hosts[0].here && !by_cpus.hosts[1].here);
+}
+
+// Flux is in no Debian 12: a stand-in answers as its manuals say. KNOWN are its commands.
+Test(managers, are_asked_by_command_where_they_are_flux) {
+  const test::TempDir dir;
+  write(
+      dir / "flux",
+      "#!/bin/sh\n"
+      "case \" $KNOWN \" in *\" $1 \"*) ;; *) echo \"flux: '$1' is not a flux command\" >&2; exit "
+      "1;; "
+      "esac\n"
+      "case \"$*\" in 'hostlist local') echo \"$LIST\";; 'getattr hostlist') echo \"old,$LIST\";; "
+      "*) exit 9;; esac\n");
+  chmod((dir / "flux").c_str(), 0755);
+  const struct {
+    const char *known, *list, *task, *options, *wanted;  // or part of the error
+  } table[] = {
+      {"hostlist", "f[1-3]", "", "", "f1 f2 f3"},
+      {"hostlist getattr", "f[1-2],box,g[001,004]", "", "", "f1 f2 box g001 g004"},
+      {"hostlist", "f[1-3]", "", "--host f3:2,f1", "f3:2 f1"},
+      {"hostlist", "f[1-3]", "", "--host f9", "host 'f9' (--host) is not in this Flux instance"},
+      {"hostlist", "f[1-3]", "f2Qm", "--host f9", "is not in Flux job f2Qm, which has f1, f2, f3"},
+      {"hostlist", "f1,f1,f2", "", "", "f1 f2"},  // several brokers on a host
+      {"hostlist", "f[1-3]", "", "--rm none", "box"},
+      {"getattr", "f[1-3]", "", "", "old f1 f2 f3"},
+      {"getattr", "f[1-3]", "f2Qm", "",
+       "'flux hostlist local' exited with code 1: flux: 'hostlist'"},
+      {"", "", "", "", "exited with code 1: flux: 'hostlist' is not a flux command; --rm none "},
+      {"hostlist", "", "", "", "'flux hostlist local' names no host; --rm none "},
+      {"hostlist", "f[", "", "", "'flux hostlist local' says 'f[' is not a list of hosts"},
+  };
+  for (const auto& row : table) {
+    std::vector<std::string> environment{
+        "FLUX_URI=local:///x", "PATH=" + dir.path(), std::string("KNOWN=") + row.known,
+        std::string("LIST=") + row.list, std::string("FLUX_JOB_ID=") + row.task};
+    const auto allocation = allocate(row.options + std::string(" ./a"), environment);
+    const std::string seen = allocation ? text_of(allocation->hosts) : allocation.error().text;
+    cr_expect(allocation ? seen == row.wanted : holds(seen, row.wanted), "%s %s: %s", row.list,
+              row.options, seen.c_str());
+  }
+  const auto some = *allocate("--host f3,f2 ./a", {"FLUX_URI=local:///x", "PATH=" + dir.path(),
+                                                   "KNOWN=hostlist", "LIST=f1,f1,f[2-3]"});
+  cr_expect(some.manager == Manager::kFlux && some.named);
+  cr_expect_eq(some.hosts[0].flux_rank, 3);
+  cr_expect_eq(some.hosts[1].flux_rank, 2);
+  const auto missing = allocate("./a", {"FLUX_URI=local:///x", "PATH=/nowhere"});
+  cr_assert(!missing);
+  expect_same(
+      missing.error().text,
+      "inside Flux (FLUX_URI is set), but flux: command not found in PATH; --rm none takes no "
+      "notice of Flux, then --host names hosts");
+  expect_same(allocated("--rm flux ./a"),
+              "--rm flux: there is no such job here (FLUX_URI not set)");
 }
 
 Test(facts, of_a_node_reach_the_planner_through_bytes) {
