@@ -62,6 +62,8 @@ class Parser {
     if (output.directory.empty() && (output.tee || output.append))
       return fail(Code::kInvalid, fmt::format("{} needs --output-dir",
                                               output.tee ? "--tee" : "--output-mode append"));
+    if (line_.end.timeout_exit_code && line_.end.timeout_s == 0)
+      return fail(Code::kInvalid, "--timeout-exit-code needs --timeout");
     const bool shows = line_.dry_run || line_.show_map || line_.show_allocation ||
                        line_.show_topology || line_.report_bindings;
     if (line_.json && !shows)

@@ -92,6 +92,7 @@ enum class OnFailure { kKill, kNotify, kContinue };
 
 struct EndOptions {
   double timeout_s = 0;  // 0: none
+  std::optional<int> timeout_exit_code;
   double kill_grace_s = 0.5;
   double term_grace_s = 2;
   int int_signal = SIGTERM;  // what ranks get first when rlxrun gets SIGINT
@@ -105,7 +106,7 @@ struct TreeOptions {
   std::string launcher;  // "ssh", "slurm", "manual", a command, "": as fits the allocation
   std::string prefix;    // of the installation there, "": where this rlxrun is
   double start_timeout_s = 60;
-  double ping_s = 5;
+  double ping_s = 5;  // 0: none
   int radix = 32;
 };
 
@@ -128,6 +129,7 @@ struct CommandLine {
   bool dry_run = false;
   bool json = false;  // what is displayed
   bool show_map = false, show_allocation = false, show_topology = false;
+  int universe_size = 0;             // 0: the slots of all hosts
   int restarted = 0;                 // times that this job has been started before
   int verbosity = 1;                 // 0: -q, 2: -v
   std::vector<std::string> ignored;  // options of other launchers, as typed

@@ -36,9 +36,9 @@ class Environment {
 std::vector<std::string> apply_edits(Environment& environment,
                                      const std::vector<EnvironmentEdit>& edits);
 
-// A rank is no task of the step of Slurm or Flux that we are one of: which of its tasks we are would be the
-// same for all ranks of a node, and programs that look there (PyTorch Lightning, Open MPI) would
-// take it for their rank. What the user `chose` stays.
+// A rank is no task of the step of Slurm or Flux that we are one of: which of its tasks we are
+// would be the same for all ranks of a node, and programs that look there (PyTorch Lightning, Open
+// MPI) would take it for their rank. What the user `chose` stays.
 void leave_task(Environment& environment, const std::vector<std::string>& chosen);
 
 // What describes the host, the login or the step that rlxrun was started in (HOSTNAME, SSH_*, the

@@ -74,7 +74,8 @@ void Head::run(JobSpec job) {
 
 // Says what every rank is doing before all are ended.
 void Head::time_is_up() {
-  const std::string text = outcome_.timed_out(line_.end.timeout_s);
+  const std::string text =
+      outcome_.timed_out(line_.end.timeout_s, line_.end.timeout_exit_code.value_or(kExitTimeout));
   if (text.empty()) return end(line_.end.kill_grace_s);
   time_limit_ = loop_.after(line_.end.stacks ? kStackTime : kReportTime,
                             [this] { failed("", line_.end.kill_grace_s); });

@@ -64,6 +64,7 @@ Result<JobSpec> Head::plan_spawn(const pmix::SpawnRequest& request) {
   wanted.name = pmix::new_job_name();
   wanted.id = job_id_;
   wanted.output = output_spec_;
+  wanted.universe_size = line_.universe_size;
   JobSpec job = make_job(std::move(wanted), plan);
   place_(job);
   job.parent = request.parent;

@@ -199,6 +199,7 @@ void Launch::start(Head& head, const Cluster& cluster) {
   request.name = pmix::new_job_name();
   request.id = random_id();
   request.output = output_spec(line_, plan_.mapping.places.size(), head.output_is_terminal());
+  request.universe_size = line_.universe_size;
   tell_notes(head, notes);
   if (const auto text = displayed(line_, plan_); !text.empty()) fmt::print(stderr, "{}", text);
   JobSpec job = make_job(std::move(request), plan_);

@@ -44,6 +44,7 @@ Link::Link(Loop& loop, Fd in, Fd out, LinkCalls calls)
 }
 
 void Link::start_heartbeat(double period_s) {
+  if (period_s <= 0) return;
   period_s_ = period_s;
   heartbeat_ = loop_.after(period_s_, [this] { beat(); });
 }

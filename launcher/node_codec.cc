@@ -176,7 +176,7 @@ bool is_consistent(const JobSpec& job) {
   return !job.inherit_stdin;  // nobody here has the user's input
 }
 bool is_consistent(const Hello& hello) {
-  return !hello.settings.agent.empty() && hello.settings.radix > 0 && hello.settings.ping_s > 0;
+  return !hello.settings.agent.empty() && hello.settings.radix > 0 && hello.settings.ping_s >= 0;
 }
 bool is_consistent(const Welcome& welcome) {
   for (const auto& address : welcome.addresses)

@@ -84,7 +84,7 @@ struct TreeSettings {
   std::string program;             // rlxrun on the other hosts
   std::string library_path;        // for its libraries; "": the usual places
   std::uint32_t radix = 32;        // daemons that one process starts
-  double ping_s = 5;               // at least so often something is heard on each link
+  double ping_s = 5;  // at least so often something is heard on each link; 0: nobody listens for it
 };
 
 // The first message to a daemon.

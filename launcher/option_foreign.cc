@@ -156,8 +156,6 @@ constexpr Option kForeign[] = {
     {"--dvm", "-dvm --dvm-uri --hnp -hnp --ompi-server -ompi-server --system-server-first", "WHICH",
      Group::kForeign, false, "not needed: each rlxrun starts its own daemons and name server",
      kRefused},
-    {"-usize", "--usize", "N", Group::kForeign, false,
-     "the universe is the slots of the allocation: --host h:N sets them", kRefused},
     {"-prepend-pattern", "--prepend-pattern", "PATTERN", Group::kForeign, false,
      "use --tag-output=rank|host|full", kRefused},
     {"-outfile-pattern", "-errfile-pattern --outfile-pattern --errfile-pattern --output-file",

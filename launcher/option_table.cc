@@ -12,10 +12,17 @@
 namespace rlx::launcher {
 namespace {
 
-Result<double> positive_seconds(const std::string& word) {
+Result<double> heartbeat_seconds(const std::string& word) {
   auto seconds = read_seconds(word);
-  if (seconds && *seconds < 0.01) return fail(Code::kInvalid, "want at least 0.01 s");
+  if (seconds && *seconds > 0 && *seconds < 0.01)
+    return fail(Code::kInvalid, "want at least 0.01 s, or 0 for none");
   return seconds;
+}
+Result<int> exit_code(const std::string& word) {
+  constexpr int kMost = 255;
+  auto code = read_count(word, 0);
+  if (code && *code > kMost) return fail(Code::kInvalid, fmt::format("want at most {}", kMost));
+  return code;
 }
 Result<int> tree_radix(const std::string& word) {
   constexpr int kMost = 64;  // agents at once
@@ -86,8 +93,9 @@ constexpr Option kOptions[] = {
      "time for all hosts to answer (default 60; by hand ten times as long)",
      read<read_seconds, &CommandLine::tree, &TreeOptions::start_timeout_s>},
     {"--heartbeat", "", "TIME", Group::kRun, false,
-     "hosts are heard of this often (default 5), and lost after six times of silence",
-     read<positive_seconds, &CommandLine::tree, &TreeOptions::ping_s>},
+     "hosts are heard of this often (default 5), and lost after six times of silence; 0: however "
+     "long they are silent, until their connection ends",
+     read<heartbeat_seconds, &CommandLine::tree, &TreeOptions::ping_s>},
     {"--tree-radix", "", "N", Group::kRun, false,
      "hosts that one process starts daemons on, which start the rest (default 32)",
      read<tree_radix, &CommandLine::tree, &TreeOptions::radix>},
@@ -96,6 +104,13 @@ constexpr Option kOptions[] = {
     {"--timeout", "-timeout", "TIME", Group::kRun, false,
      "end the job after this time (90, 10m, 1:30) with exit code 124",
      read<read_seconds, &CommandLine::end, &EndOptions::timeout_s>},
+    {"--timeout-exit-code", "", "N", Group::kRun, false,
+     "the exit code when --timeout ends the job, instead of 124",
+     read<exit_code, &CommandLine::end, &EndOptions::timeout_exit_code>},
+    {"--usize", "-usize", "N", Group::kRun, false,
+     "the size of the universe that programs are told, which may spawn up to it; without it, the "
+     "slots of all hosts",
+     read<at_least_one, &CommandLine::universe_size>},
 
     {"--map-by", "-map-by", "HOW", Group::kPlace, false,
      "place ranks by slot (filling one host after another), node (one on each host in turn), "

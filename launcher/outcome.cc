@@ -85,8 +85,8 @@ std::vector<std::string> Outcome::take_start_problems() {
   return lines;
 }
 
-std::string Outcome::timed_out(double seconds) {
-  return fail_with(kExitTimeout,
+std::string Outcome::timed_out(double seconds, int exit_code) {
+  return fail_with(exit_code,
                    fmt::format("the job did not end within {:g} s (--timeout)", seconds));
 }
 

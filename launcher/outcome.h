@@ -27,7 +27,7 @@ class Outcome {
   std::string rank_exited(const RankName& rank, int wait_status, const pmix::RankState& state);
   std::string rank_stayed_out(const RankName& rank);
   std::string rank_aborted(const RankName& rank, int status, const std::string& message);
-  std::string timed_out(double seconds);
+  std::string timed_out(double seconds, int exit_code);
   std::string interrupted(int signal_number);
   std::string output_closed();
   std::string host_lost(const std::string& problem);

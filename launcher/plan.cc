@@ -113,6 +113,8 @@ JobSpec make_job(JobRequest request, const Plan& plan) {
     job.nodes.push_back(host.name);
     job.universe_size += static_cast<std::uint32_t>(host.slots);
   }
+  if (request.universe_size > 0)
+    job.universe_size = static_cast<std::uint32_t>(request.universe_size);
   job.universe_size =
       std::max(job.universe_size, static_cast<std::uint32_t>(plan.mapping.places.size()));
   const auto local_sizes = ranks_on_hosts(plan);

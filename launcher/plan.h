@@ -33,6 +33,7 @@ struct JobRequest {
   std::string name, id;
   std::vector<AppSpec> apps;  // without n_ranks
   OutputSpec output;
+  int universe_size = 0;  // 0: the slots of all hosts
 };
 // Without MASTER_ADDR and MASTER_PORT.
 JobSpec make_job(JobRequest request, const Plan& plan);

@@ -26,6 +26,8 @@ Test(codes, are_those_of_the_first_failing_rank, .timeout = 120) {
       {"-n 2", "trap '' TERM; test $RANK = 1 && exit 9; exec sleep 100", 9, "code 9"},
       {"-n 2 --continuous", "exit $RANK", 1, "rank 1 (pid "},
       {"-n 1 --timeout 0.3", "exec sleep 100", 124, "did not end within 0.3 s"},
+      {"-n 1 --timeout 0.3 --timeout-exit-code 0", "exec sleep 100", 0, "did not end within"},
+      {"-n 1 --timeout 100 --timeout-exit-code 7", "exit 3", 3, "code 3"},
   };
   for (const auto& row : table) {
     const auto result = rlxrun_sh(row.words, row.script);
@@ -37,6 +39,16 @@ Test(codes, are_those_of_the_first_failing_rank, .timeout = 120) {
   }
   const auto silent = rlxrun_sh("-n 1 --timeout 0.3", "exec sleep 100");
   cr_expect(holds(silent.err, "rank 0 (pid ") && holds(silent.err, "has not called init"));
+}
+
+Test(programs, are_told_the_universe_that_was_asked_for) {
+  const auto told = [](const char* usize) {
+    return rlxrun({"--pmi1", "--usize", usize, "-n", "2", "bash", "-c",
+                   "echo cmd=get_universe_size >&$PMI_FD; head -n 1 <&$PMI_FD"})
+        .out;
+  };
+  expect_same(told("7"), "cmd=universe_size size=7\ncmd=universe_size size=7\n");
+  expect_same(told("1"), "cmd=universe_size size=2\ncmd=universe_size size=2\n");  // itself
 }
 
 Test(codes, tell_programs_that_cannot_run, .timeout = 60) {

@@ -157,6 +157,20 @@ Test(tree_loss, of_a_host_that_falls_silent_is_noticed, .timeout = 60) {
   cr_expect(mark.gone_within(kSoon));
 }
 
+Test(tree_loss, is_not_suspected_without_a_heartbeat, .timeout = 60) {
+  const FakeHosts hosts;
+  const Mark mark;
+  Background job(with_sh(hosts.options(2) + " --heartbeat 0",
+                         "trap 'exit 0' USR1; echo $RANK $PPID; while :; do sleep 0.05; done"),
+                 mark);
+  const pid_t stopped = daemons_of(job, 2)[1];
+  kill(stopped, SIGSTOP);
+  for (int i = 0; i < 30; ++i) pause_10ms();
+  kill(stopped, SIGCONT);
+  job.signal(SIGUSR1);
+  cr_expect_eq(job.wait(), 0, "%s", job.err().c_str());
+}
+
 // What an agent leaves behind may hold its pipe; so may a daemon that it started and did not wait
 // for.
 Test(tree_loss, is_what_became_of_the_daemon_not_of_its_agent, .timeout = 120) {
