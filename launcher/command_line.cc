@@ -59,8 +59,8 @@ class Parser {
   // Options that mean nothing alone.
   Status check_companions() const {
     const auto& output = line_.output;
-    if (output.directory.empty() && (output.tee || output.append))
-      return fail(Code::kInvalid, fmt::format("{} needs --output-dir",
+    if (output.files.empty() && (output.tee || output.append))
+      return fail(Code::kInvalid, fmt::format("{} needs --output-dir or --output-file",
                                               output.tee ? "--tee" : "--output-mode append"));
     if (line_.end.timeout_exit_code && line_.end.timeout_s == 0)
       return fail(Code::kInvalid, "--timeout-exit-code needs --timeout");

@@ -16,6 +16,7 @@
 #include "launcher/gpu_probe.h"
 #include "launcher/hosts.h"
 #include "launcher/process.h"
+#include "launcher/rank_files.h"
 #include "launcher/resource_manager.h"
 
 namespace rlx::launcher {
@@ -31,9 +32,9 @@ OutputSpec output_spec(const CommandLine& line, std::size_t n_ranks, bool termin
   spec.return_ends_line = terminal;
   spec.merge_stderr = line.output.merge_stderr;
   spec.timestamp = line.output.timestamp;
-  spec.directory = line.output.directory;
+  spec.files = line.output.files;
   spec.append = line.output.append || line.restarted > 0;
-  spec.send = spec.directory.empty() || line.output.tee;
+  spec.send = spec.files.empty() || line.output.tee;
   spec.window = std::clamp(kAllWindows / (2 * n_ranks), kLeastWindow, kMostWindow);
   return spec;
 }
@@ -222,7 +223,8 @@ void Launch::place(const Cluster& cluster, JobSpec& job) const {
 void Launch::stay_in_this_directory(std::vector<AppSpec>& apps, OutputSpec& output) const {
   const std::filesystem::path here = working_directory(environment_);
   for (auto& app : apps) app.wdir = app.wdir.empty() ? here : here / app.wdir;
-  if (!output.directory.empty()) output.directory = here / output.directory;
+  if (!output.files.empty() && !output.files.starts_with('/'))
+    output.files = fmt::format("{}/{}", as_pattern(here.string()), output.files);
 }
 
 void Launch::tell_notes(Head& head, const std::vector<std::string>& more) const {

@@ -196,7 +196,7 @@ Status LocalNode::open_pipes(const JobSpec& job, std::uint32_t rank, Pipes& pipe
     RLX_TRY(make_pipe(pipes.rank_side[0], pipes.node_side[0]));
   RLX_TRY(make_pipe(pipes.node_side[1], pipes.rank_side[1]));
   if (!job.output.merge_stderr) RLX_TRY(make_pipe(pipes.node_side[2], pipes.rank_side[2]));
-  if (!job.output.directory.empty()) RLX_TRY(files_.open(job, rank));
+  if (!job.output.files.empty()) RLX_TRY(files_.open(job, rank));
   return {};
 }
 
@@ -275,7 +275,7 @@ std::vector<RankId> LocalNode::ids_of(const std::vector<pmix::ProcId>& procs) co
 
 bool LocalNode::text(OutputStream& stream, Text text) {
   const JobSpec& job = jobs_.at(stream.rank().job).spec;
-  if (!job.output.directory.empty())
+  if (!job.output.files.empty())
     if (auto status = files_.write(stream.rank(), stream.stream(), text); !status)
       head_.output(stream.rank(), Stream::kStderr, {"rlxrun: " + status.error().text + "\n", true});
   const bool send = job.output.send || has_terminal(job, stream.rank().rank);

@@ -49,7 +49,7 @@ struct OutputSpec {
   bool return_ends_line = false;  // the reader is a terminal: show progress bars and prompts
   bool merge_stderr = false;
   bool timestamp = false;
-  std::string directory;   // files of the ranks, made by the node; "": none
+  std::string files;       // pattern of their names (rank_files.h), made by the node; "": none
   bool append = false;     // to files that are there
   bool send = true;        // to the head
   std::size_t window = 0;  // bytes of one stream on their way to the head

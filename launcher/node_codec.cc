@@ -27,7 +27,7 @@ void fields(auto& a, Like<RankSpec> auto& s) {
   a(s.node, s.app, s.local_rank, s.cpus, s.threads, s.environment);
 }
 void fields(auto& a, Like<OutputSpec> auto& s) {
-  a(s.return_ends_line, s.merge_stderr, s.timestamp, s.directory, s.append, s.send, s.window);
+  a(s.return_ends_line, s.merge_stderr, s.timestamp, s.files, s.append, s.send, s.window);
 }
 void fields(auto& a, Like<WindowSize> auto& s) { a(s.rows, s.columns); }
 void fields(auto& a, Like<PtySpec> auto& s) { a(s.rank, s.size); }

@@ -24,7 +24,10 @@ Status read_output_part(std::string_view part, OutputOptions& output) {
   } else if (part == "merge" || part == "merge-stderr-to-stdout") {
     output.merge_stderr = true;
   } else if (part.starts_with("dir=")) {
-    output.directory = part.substr(4);
+    RLX_TRY_ASSIGN(output.files, files_of_directory(std::string(part.substr(4))));
+    output.tee = true;
+  } else if (part.starts_with("file=")) {
+    RLX_TRY_ASSIGN(output.files, read_output_file(std::string(part.substr(5))));
     output.tee = true;
   } else if (part == "nocopy") {
     output.tee = false;
@@ -32,7 +35,8 @@ Status read_output_part(std::string_view part, OutputOptions& output) {
     return fail(
         Code::kInvalid,
         fmt::format(
-            "'{}' is not tag, tag-detailed, tag-fullname, timestamp, merge, dir=DIR or nocopy",
+            "'{}' is not tag, tag-detailed, tag-fullname, timestamp, merge, dir=DIR, file=PATTERN "
+            "or nocopy",
             part));
   }
   return {};
@@ -72,7 +76,7 @@ constexpr Option kForeign[] = {
      set<true, &CommandLine::show_allocation>},
     {"--output-filename", "-output-filename -outdir", "DIR", Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words w) -> Status {
-       line.output.directory = w[0];
+       RLX_TRY_ASSIGN(line.output.files, files_of_directory(w[0]));
        line.output.tee = true;
        return {};
      }},
@@ -158,8 +162,9 @@ constexpr Option kForeign[] = {
      kRefused},
     {"-prepend-pattern", "--prepend-pattern", "PATTERN", Group::kForeign, false,
      "use --tag-output=rank|host|full", kRefused},
-    {"-outfile-pattern", "-errfile-pattern --outfile-pattern --errfile-pattern --output-file",
-     "PATTERN", Group::kForeign, false, "use --output-dir DIR: DIR/rank.N.out and DIR/rank.N.err",
+    {"-outfile-pattern", "-errfile-pattern --outfile-pattern --errfile-pattern", "PATTERN",
+     Group::kForeign, false,
+     "use --output-file PATTERN for both streams: %r is the rank, %h the host, %s out or err",
      kRefused},
     {"-path", "--path", "DIRS", Group::kForeign, false,
      "name the program with its directory, or pass -x PATH=...", kRefused},

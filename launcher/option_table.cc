@@ -160,12 +160,18 @@ constexpr Option kOptions[] = {
      "begin each line with the time", set<true, &CommandLine::output, &OutputOptions::timestamp>},
     {"--output-dir", "", "DIR", Group::kOutput, false,
      "write each rank's output to DIR/rank.N.out and .err instead of the terminal",
-     read<text, &CommandLine::output, &OutputOptions::directory>},
+     read<files_of_directory, &CommandLine::output, &OutputOptions::files>},
+    {"--output-file", "", "PATTERN", Group::kOutput, false,
+     "the same to files with names of your own, made on the rank's host: %r is the rank, %h the "
+     "host, %n RLX_JOBID, %s the stream (out or err; without it both are in one file), %% a %",
+     read<read_output_file, &CommandLine::output, &OutputOptions::files>},
     {"--output-mode", "", "MODE", Group::kOutput, false,
-     "what happens to files of --output-dir that are there: truncate (default) or append; a job "
+     "what happens to files of --output-dir or --output-file that are there: truncate (default) or "
+     "append; a job "
      "that --max-restarts starts again appends",
      read<read_output_mode, &CommandLine::output, &OutputOptions::append>},
-    {"--tee", "", "", Group::kOutput, false, "with --output-dir: to the terminal as well",
+    {"--tee", "", "", Group::kOutput, false,
+     "with --output-dir or --output-file: to the terminal as well",
      set<true, &CommandLine::output, &OutputOptions::tee>},
     {"--merge-stderr", "--merge-stderr-to-stdout -merge-stderr-to-stdout", "", Group::kOutput,
      false, "send the ranks' standard error to standard output",

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/words.h"
 #include "launcher/rank_file.h"
+#include "launcher/rank_files.h"
 
 namespace rlx::launcher {
 namespace {
@@ -66,6 +67,25 @@ Result<int> read_count(std::string_view word, int least) {
 Result<bool> read_output_mode(std::string_view word) {
   if (word != "append" && word != "truncate") return wrong(word, "append or truncate");
   return word == "append";
+}
+
+Result<std::string> files_of_directory(const std::string& word) {
+  if (word.empty()) return wrong(word, "a directory");
+  return as_pattern(word) + "/rank.%r.%s";
+}
+
+Result<std::string> read_output_file(const std::string& word) {
+  bool of_all = true;
+  for (std::size_t at = word.find('%'); at != std::string::npos; at = word.find('%', at + 2)) {
+    const char what = at + 1 < word.size() ? word[at + 1] : ' ';
+    if (std::strchr("rhns%", what) == nullptr)
+      return wrong(word.substr(at, 2),
+                   "one of %r (rank), %h (host), %n (job), %s (out or err), %%");
+    of_all &= what != 'r' && what != 'h';
+  }
+  if (of_all)
+    return wrong(word, "a file for each rank or host: want %r or %h in it (for one file: >FILE)");
+  return word;
 }
 
 Result<int> read_signal(std::string_view word) {

@@ -21,40 +21,79 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-std::string file_name(const JobSpec& job, std::uint32_t rank, Stream stream) {
-  const auto width = std::max<std::size_t>(4, std::to_string(job.ranks.size() - 1).size());
-  return fmt::format("{}/{}rank.{:0{}}.{}", job.output.directory,
-                     job.number == 0 ? "" : fmt::format("job.{}.", job.number), rank, width,
-                     stream == Stream::kStdout ? "out" : "err");
-}
-
 }  // namespace
 
+std::string as_pattern(const std::string& path) {
+  std::string pattern;
+  for (const char c : path) pattern += c == '%' ? "%%" : std::string(1, c);
+  return pattern;
+}
+
+std::string file_name(const JobSpec& job, std::uint32_t rank, Stream stream) {
+  const auto width = std::max<std::size_t>(4, std::to_string(job.ranks.size() - 1).size());
+  const std::string& pattern = job.output.files;
+  std::string name;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%' || i + 1 == pattern.size()) {
+      name += pattern[i];
+      continue;
+    }
+    switch (pattern[++i]) {
+      case 'r':
+        name += job.number == 0 ? "" : fmt::format("{}.", job.number);
+        name += fmt::format("{:0{}}", rank, width);
+        break;
+      case 'h':
+        name += job.nodes[job.ranks[rank].node];
+        break;
+      case 'n':
+        name += job.id;
+        break;
+      case 's':
+        name += stream == Stream::kStdout ? "out" : "err";
+        break;
+      default:
+        name += pattern[i];
+    }
+  }
+  return name;
+}
+
 Status RankFiles::open(const JobSpec& job, std::uint32_t rank) {
-  std::error_code error;
-  std::filesystem::create_directories(job.output.directory, error);
-  if (error) return fail_errno(error.value(), fmt::format("cannot make {}", job.output.directory));
-  const int how = job.output.append ? O_APPEND : O_TRUNC;
   for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
     if (stream == Stream::kStderr && job.output.merge_stderr) continue;
-    File file;
-    file.path = file_name(job, rank, stream);
-    file.timestamp = job.output.timestamp;
-    file.fd = Fd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666));
-    if (!file.fd) return fail_errno(fmt::format("cannot write {}", file.path));
-    files_.emplace(std::pair(RankId{job.number, rank}, stream), std::move(file));
+    const std::string path = file_name(job, rank, stream);
+    auto& file = by_path_[path];
+    if (!file) {
+      const auto directory = std::filesystem::path(path).parent_path();
+      std::error_code error;
+      if (!directory.empty()) std::filesystem::create_directories(directory, error);
+      if (error)
+        return fail_errno(error.value(), fmt::format("cannot make {}", directory.string()));
+      const int how = job.output.append ? O_APPEND : O_TRUNC;
+      file = std::make_shared<File>();
+      file->path = path;
+      file->timestamp = job.output.timestamp;
+      file->fd = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666));
+      if (!file->fd) return fail_errno(fmt::format("cannot write {}", path));
+    }
+    files_.emplace(Key{{job.number, rank}, stream}, file);
   }
   return {};
 }
 
 Status RankFiles::write(RankId rank, Stream stream, const Text& text) {
   const auto found = files_.find({rank, stream});
-  if (found == files_.end() || found->second.failed) return {};
-  File& file = found->second;
-  const std::string stamped =
-      file.timestamp ? with_prefix(text.bytes, timestamp_now(), file.at_line_start) : std::string();
+  if (found == files_.end() || found->second->failed) return {};
+  File& file = *found->second;
+  // Somebody else is in the middle of a line.
+  const bool breaks = !file.at_line_start && file.last != found->first;
+  std::string bytes = breaks ? "\n" : "";
+  bytes += file.timestamp ? with_prefix(text.bytes, timestamp_now(), breaks || file.at_line_start)
+                          : text.bytes;
   file.at_line_start = text.whole;
-  if (write_all(file.fd.get(), file.timestamp ? stamped : text.bytes)) return {};
+  file.last = found->first;
+  if (write_all(file.fd.get(), bytes)) return {};
   file.failed = true;
   return fail_errno(fmt::format("cannot write {}", file.path));
 }

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Output of ranks in files, one for each stream: DIR/rank.0007.out and rank.0007.err.
+// Output of ranks in files of their node, named by a pattern: %r is the rank with leading zeros
+// (before it the number of its job and a dot, if it was spawned), %h the host, %n the launch, %s
+// "out" or "err", %% a '%'. DIR/rank.%r.%s is DIR/rank.0007.out and DIR/rank.0007.err. Streams
+// whose names are the same share a file, by whole lines.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "base/fd.h"
 #include "launcher/node.h"
 
 namespace rlx::launcher {
+
+// The pattern that stands for this path alone.
+std::string as_pattern(const std::string& path);
+std::string file_name(const JobSpec& job, std::uint32_t rank, Stream stream);
 
 class RankFiles {
  public:
@@ -17,14 +25,17 @@ class RankFiles {
   Status write(RankId rank, Stream stream, const Text& text);
 
  private:
+  using Key = std::pair<RankId, Stream>;
   struct File {
     Fd fd;
     bool timestamp = false;
     bool at_line_start = true;
     bool failed = false;
+    Key last;  // who wrote
     std::string path;
   };
-  std::map<std::pair<RankId, Stream>, File> files_;
+  std::map<std::string, std::shared_ptr<File>> by_path_;
+  std::map<Key, std::shared_ptr<File>> files_;
 };
 
 }  // namespace rlx::launcher

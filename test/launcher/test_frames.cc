@@ -24,7 +24,7 @@ JobSpec some_job() {
   job.master_address = "10.0.0.1";
   job.master_port = 4711;
   job.output.window = 1 << 20;
-  job.output.directory = "/out";
+  job.output.files = "/out/%r";
   job.stdin_ranks = {1};
   job.pty = PtySpec{1, {24, 80}};
   return job;

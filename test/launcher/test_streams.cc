@@ -101,6 +101,28 @@ Test(output, is_tagged_stamped_merged_and_filed_as_asked, .timeout = 60) {
   expect_same(content(dir / "tee/rank.0000.out"), "out0\n");
 }
 
+Test(output, goes_to_files_named_by_a_pattern, .timeout = 60) {
+  const TempDir dir;
+  const auto write = [&](const char* pattern, const std::string& script) {
+    const auto result = rlxrun({"-n", "2", "--oversubscribe", "--host", "localhost:2",
+                                "--output-file", dir / pattern, "sh", "-c", script});
+    cr_expect(result.code == 0 && result.out.empty() && result.err.empty(), "%s",
+              result.text().c_str());
+  };
+  write("a/%r.%h.%%r", "echo out$RANK; sleep 0.05; echo err$RANK >&2");
+  expect_same(content(dir / "a/0000.localhost.%r"), "out0\nerr0\n");
+  expect_same(content(dir / "a/0001.localhost.%r"), "out1\nerr1\n");
+  write("%s-%r", "echo out$RANK; echo err$RANK >&2");
+  expect_same(content(dir / "out-0001"), "out1\n");
+  expect_same(content(dir / "err-0001"), "err1\n");
+  // One that is in the middle of a line gets the line ended for it.
+  write("all.%h", "printf %065600d 0; sleep 0.3; echo; test $RANK = 0 || echo end");
+  const auto lines = rlx::test::lines_of(content(dir / "all.localhost"));
+  for (const auto& line : lines)
+    cr_expect(line == "end" || line.size() <= 65600, "%s", line.c_str());
+  cr_expect(lines.contains("end"));
+}
+
 Test(output, waits_for_a_slow_reader_in_bounded_memory, .timeout = 120) {
   constexpr std::size_t kLines = 4 * 250000;  // of 100 bytes
   const Mark mark;
