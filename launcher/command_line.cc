@@ -62,6 +62,12 @@ class Parser {
     if (output.files.empty() && (output.tee || output.append))
       return fail(Code::kInvalid, fmt::format("{} needs --output-dir or --output-file",
                                               output.tee ? "--tee" : "--output-mode append"));
+    if (output.json && (output.tag != Tag::kNone || output.timestamp))
+      return fail(Code::kInvalid,
+                  "--output-json says rank, host and time by itself: leave out --tag-output and "
+                  "--timestamp-output");
+    if (output.json && line_.pty_rank)
+      return fail(Code::kInvalid, "--output-json has no place for the terminal of --pty");
     if (line_.end.timeout_exit_code && line_.end.timeout_s == 0)
       return fail(Code::kInvalid, "--timeout-exit-code needs --timeout");
     const bool shows = line_.dry_run || line_.show_map || line_.show_allocation ||

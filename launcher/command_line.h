@@ -85,6 +85,7 @@ struct OutputOptions {
   bool tee = false;
   bool append = false;  // to files that are there
   bool merge_stderr = false;
+  bool json = false;  // an object a line, all on standard output
 };
 
 // What the loss of a rank (or, with kContinue, of a host) does to the others.

@@ -40,6 +40,7 @@ Head::Head(Loop& loop, const HeadSetup& setup)
       output_(loop, *this),
       signal_fd_(signalfd(-1, &setup.signals, SFD_CLOEXEC | SFD_NONBLOCK)) {
   signal_watch_ = loop_.on_readable(signal_fd_.get(), [this] { on_signal(); });
+  if (line_.output.json) output_.show_records();
 }
 Head::~Head() = default;
 

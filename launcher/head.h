@@ -110,6 +110,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   RankName name_of(RankId rank) const;
   // OutputOwner
   std::string prefix_of(RankId rank, Stream stream) const override;
+  std::string record_of(RankId rank, Stream stream, const Text& text) const override;
   void written(RankId rank, Stream stream, std::size_t n_bytes) override;
   void output_failed(Stream stream, int error_number) override;
   void output_idle() override;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "base/words.h"
 #include "launcher/head.h"
 #include "launcher/mpir.h"
 
@@ -40,6 +42,26 @@ void Head::show_table() const {
         table.push_back(
             {job.nodes[job.node_of[rank]], job.programs[job.app_of[rank]], job.ranks[rank].pid});
   show_to_debuggers(table);
+}
+
+// Of a text that is not whole the last line has more to come, or its rank ended within it.
+std::string Head::record_of(RankId id, Stream stream, const Text& text) const {
+  const std::string time(trimmed(timestamp_now()));
+  std::string_view rest = text.bytes;
+  std::string records;
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    nlohmann::ordered_json record{{"time", time}};
+    if (id.job != 0) record["job"] = id.job;
+    record["rank"] = id.rank;
+    record["host"] = name_of(id).host;
+    record["stream"] = stream == Stream::kStdout ? "out" : "err";
+    record["text"] = rest.substr(0, end);
+    if (end == rest.size()) record["partial"] = true;
+    records += record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return records;
 }
 
 }  // namespace rlx::launcher

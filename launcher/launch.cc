@@ -29,7 +29,7 @@ constexpr std::size_t kAllWindows = 32 << 20, kLeastWindow = 4 << 10, kMostWindo
 
 OutputSpec output_spec(const CommandLine& line, std::size_t n_ranks, bool terminal) {
   OutputSpec spec;
-  spec.return_ends_line = terminal;
+  spec.return_ends_line = terminal && !line.output.json;
   spec.merge_stderr = line.output.merge_stderr;
   spec.timestamp = line.output.timestamp;
   spec.files = line.output.files;

@@ -179,9 +179,6 @@ constexpr Option kForeign[] = {
      "--rdzv-backend --rdzv_id --rdzv-id --node_rank --node-rank",
      "VALUE", Group::kForeign, false,
      "not needed: every rank is given MASTER_ADDR and MASTER_PORT of rank 0's host", kRefused},
-    {"--output-json", "", "", Group::kForeign, false,
-     "use --timestamp-output --tag-output=full: time, rank, host and pid before every line",
-     kRefused},
     {"--nnodes", "", "N", Group::kForeign, false, "name the hosts: --host a,b or --hostfile FILE",
      kRefused},
 };

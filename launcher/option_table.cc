@@ -176,6 +176,11 @@ constexpr Option kOptions[] = {
     {"--merge-stderr", "--merge-stderr-to-stdout -merge-stderr-to-stdout", "", Group::kOutput,
      false, "send the ranks' standard error to standard output",
      set<true, &CommandLine::output, &OutputOptions::merge_stderr>},
+    {"--output-json", "", "", Group::kOutput, false,
+     "print each line of the ranks as a JSON object on standard output: time, job (of spawned "
+     "ranks), rank, host, stream (out or err), text, and partial where the line does not end; "
+     "bytes that are no UTF-8 become U+FFFD",
+     set<true, &CommandLine::output, &OutputOptions::json>},
     {"--stdin", "-stdin -s", "WHO", Group::kOutput, false,
      "rank that reads standard input (default 0), all or none",
      read<read_stdin, &CommandLine::stdin_to>},

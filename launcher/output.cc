@@ -62,14 +62,21 @@ void Output::pass_through(RankId rank) {
   if (err_) err_->terminal->pass_through(key, isatty(STDERR_FILENO) != 0);
 }
 
+void Output::show_records() {
+  records_ = true;
+  out_->terminal->show_records([this](Terminal::Key key, const Text& text) {
+    return owner_.record_of(rank_of(key), stream_of(key), text);
+  });
+}
+
 void Output::write(RankId rank, Stream stream, Text text) {
-  Side& to = side(stream);
+  Side& to = side_of_ranks(stream);
   to.terminal->write(key_of(rank, stream), std::move(text));
   if (to.terminal->has_held() && !to.silence) watch_silence(to);
 }
 
 void Output::ended(RankId rank, Stream stream) {
-  side(stream).terminal->close(key_of(rank, stream));
+  side_of_ranks(stream).terminal->close(key_of(rank, stream));
 }
 
 void Output::say(const std::string& line) {

@@ -18,6 +18,7 @@ class OutputOwner {
  public:
   virtual ~OutputOwner() = default;
   virtual std::string prefix_of(RankId rank, Stream stream) const = 0;
+  virtual std::string record_of(RankId rank, Stream stream, const Text& text) const = 0;
   // So much of a rank's stream has been written or dropped.
   virtual void written(RankId rank, Stream stream, std::size_t n_bytes) = 0;
   virtual void output_failed(Stream stream, int error) = 0;
@@ -27,6 +28,8 @@ class OutputOwner {
 class Output {
  public:
   Output(Loop& loop, OutputOwner& owner);
+  // What ranks write goes to standard output, as records.
+  void show_records();
   // Standard output of this rank is that of its pseudo-terminal.
   void pass_through(RankId rank);
   void write(RankId rank, Stream stream, Text text);
@@ -45,12 +48,13 @@ class Output {
   };
   std::unique_ptr<Side> open(Stream stream);
   Side& side(Stream stream) { return stream == Stream::kStderr && err_ ? *err_ : *out_; }
+  Side& side_of_ranks(Stream stream) { return records_ ? *out_ : side(stream); }
   void watch_silence(Side& side);
 
   Loop& loop_;
   OutputOwner& owner_;
   std::unique_ptr<Side> out_, err_;  // err_ is null when both are one
-  bool is_terminal_;
+  bool is_terminal_, records_ = false;
 };
 
 }  // namespace rlx::launcher

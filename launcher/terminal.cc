@@ -21,6 +21,7 @@ void Terminal::write(Key key, Text text) {
 
 void Terminal::put(Key key, Text text) {
   if (text.bytes.empty()) return;
+  if (record_ && key != 0) return put_record(key, text);
   const std::size_t taken = text.bytes.size();
   const bool whole = text.whole || text.bytes.back() == '\n';
   std::string bytes =
@@ -30,6 +31,11 @@ void Terminal::put(Key key, Text text) {
   owner_ = whole ? std::nullopt : std::optional(key);
   if (owner_) ++owner_writes_;
   sink_(std::move(bytes), key, taken);
+}
+
+void Terminal::put_record(Key key, const Text& text) {
+  last_ = key;
+  sink_(record_(key, text), key, text.bytes.size());
 }
 
 // On a line of its own, with the prefix.

@@ -28,7 +28,13 @@ class Terminal {
   // Gives what each line of this stream begins with.
   using Prefix = std::function<std::string(Key key)>;
 
+  // Gives whole lines that stand for this text.
+  using Record = std::function<std::string(Key key, const Text& text)>;
+
   Terminal(Sink sink, Prefix prefix) : sink_(std::move(sink)), prefix_(std::move(prefix)) {}
+
+  // What ranks write is shown as records.
+  void show_records(Record record) { record_ = std::move(record); }
 
   // This one waits for nobody, and nothing is added to it; others end their lines as a terminal in
   // raw mode needs it if `raw`.
@@ -49,11 +55,13 @@ class Terminal {
     Text text;
   };
   void put(Key key, Text text);
+  void put_record(Key key, const Text& text);
   std::string in_lines(Key key, std::string bytes);
   void release();
 
   Sink sink_;
   Prefix prefix_;
+  Record record_;
   std::optional<Key> owner_, passing_;
   bool raw_ = false;
   Key last_ = 0;

@@ -116,6 +116,8 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"-gdb -n 2 ./a", "MPIR"},
                {"--preload-binary ./a", "every host"},
                {"--usize 0 ./a", "at least 1"},
+               {"--output-json --tag-output ./a", "leave out --tag-output"},
+               {"--output-json --pty ./a", "--pty"},
                {"--timeout-exit-code 7 ./a", "needs --timeout"},
                {"--timeout 1 --timeout-exit-code 256 ./a", "at most 255"},
                {"--heartbeat 0.001 ./a", "or 0 for none"},

@@ -6,6 +6,8 @@
 
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "test/launcher/launch.h"
@@ -121,6 +123,28 @@ Test(output, goes_to_files_named_by_a_pattern, .timeout = 60) {
   for (const auto& line : lines)
     cr_expect(line == "end" || line.size() <= 65600, "%s", line.c_str());
   cr_expect(lines.contains("end"));
+}
+
+Test(output, is_objects_of_json_whatever_the_bytes, .timeout = 60) {
+  const auto result =
+      rlxrun_sh("-n 2 --oversubscribe --host localhost:2 --output-json",
+                "test $RANK = 1 || { printf 'a\"\\\\\\t\\001\\377\\000b\\n\\n'; exit; }; "
+                "printf err >&2");
+  cr_expect(result.err.empty(), "%s", result.text().c_str());
+  std::multiset<std::string> seen;
+  for (const auto& line : rlx::test::lines_of(result.out)) {
+    auto object = nlohmann::json::parse(line);
+    cr_expect_eq(object["time"].get<std::string>().size(), std::size_t{23});
+    object.erase("time");
+    seen.insert(object.dump(-1, ' ', true));
+  }
+  cr_expect(
+      seen ==
+          (std::multiset<std::string>{
+              R"({"host":"localhost","rank":0,"stream":"out","text":"a\"\\\t\u0001\ufffd\u0000b"})",
+              R"({"host":"localhost","rank":0,"stream":"out","text":""})",
+              R"({"host":"localhost","partial":true,"rank":1,"stream":"err","text":"err"})"}),
+      "%s", result.text().c_str());
 }
 
 Test(output, waits_for_a_slow_reader_in_bounded_memory, .timeout = 120) {
