@@ -193,11 +193,13 @@ void LocalNode::drain() {
 
 std::string LocalNode::state_line(const Job& job, std::uint32_t rank) const {
   const pid_t pid = job.ranks.at(rank).pid;
-  const pmix::RankState state = server_->state({job.spec.name, rank});
+  const pmix::ProcId proc{job.spec.name, rank};
+  const pmix::RankState state = server_->state(proc);
   return fmt::format("rank {} (pid {} on {}): {}{}", rank, pid, setup_.hostname, state_of(pid),
-                     state.finalized   ? ", has finalized"
-                     : state.connected ? ", initialised"
-                                       : ", has not called init");
+                     server_->is_in_fence(proc) ? ", in a fence with the ranks of other hosts"
+                     : state.finalized          ? ", has finalized"
+                     : state.connected          ? ", initialised"
+                                                : ", has not called init");
 }
 
 void LocalNode::report() {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <utility>
@@ -214,6 +215,11 @@ RankState Server::state(const ProcId& rank) const {
   const std::lock_guard lock(impl_->mutex);
   const RankRecord* record = impl_->find(rank);
   return record != nullptr ? record->state : RankState{};
+}
+
+bool Server::is_in_fence(const ProcId& rank) const {
+  return std::any_of(impl_->waiting.begin(), impl_->waiting.end(),
+                     [&](const auto& entry) { return covers(entry.second.procs, rank); });
 }
 
 void Server::rank_ended(const ProcId& rank, const Ending& ending) {

@@ -131,6 +131,18 @@ Test(tree, passes_signals_on_and_gives_ranks_their_grace, .timeout = 60) {
   cr_expect(mark.gone_within(1000));
 }
 
+Test(tree, tells_who_waits_in_a_fence_when_time_is_up, .timeout = 60) {
+  const FakeHosts hosts;
+  const auto result =
+      rlxrun(with_sh(hosts.options(2) + " --timeout 2",
+                     "test $RANK = 1 && exec sleep 100; exec " + built("test/coll/api_check")));
+  cr_expect_eq(result.code, 124, "%s", result.text().c_str());
+  const auto said = [&](const char* state) { return count(result.err, state); };
+  cr_expect(said("on h0): sleeping, in a fence with the ranks of other hosts\n") == 1 &&
+                said("on h1): sleeping, has not called init\n") == 1,
+            "%s", result.text().c_str());
+}
+
 Test(tree, keeps_lines_whole_and_its_memory_small, .timeout = 120) {
   const FakeHosts hosts;
   const Mark mark;
