@@ -33,9 +33,9 @@ Plan plan(const Shape& shape, const Params& params) {
     for (int i = 0; i < shape.n_ranks; ++i) {
       const int r = (shape.rank + i) % shape.n_ranks;
       if (r != shape.rank)
-        b.copy(block(r, offset), from(r), n);
+        b.copy(block(r, offset), from(r), n, params.results);
       else if (!shape.in_place)
-        b.copy(block(r, offset), {Space::in, 0, offset}, n);
+        b.copy(block(r, offset), {Space::in, 0, offset}, n, params.results);
     }
   };
   if (n_bytes <= kSlotBytes) {
@@ -55,8 +55,7 @@ Plan plan(const Shape& shape, const Params& params) {
   Exchange exchange;
   exchange.n_segments = n_cuts(n_bytes, piece);
   exchange.put = [&](std::uint64_t k) {
-    b.copy(stage_of(shape.rank, k), {Space::in, 0, k * piece}, length(k),
-           stores_for(length(k), params));
+    b.copy(stage_of(shape.rank, k), {Space::in, 0, k * piece}, length(k));
   };
   exchange.take = [&](std::uint64_t k) {
     take_all([&](int r) { return stage_of(r, k); }, k * piece, length(k));

@@ -39,7 +39,7 @@ Plan plan(const Shape& shape, const Params& params) {
       ins.push_back({Space::peer_in, r, 0});
       outs.push_back({Space::peer_out, r, 0});
     }
-    b.finish(b.claim(outs, ins, shape.count, chunk_of(shape, params)));
+    b.finish(b.claim(outs, ins, shape.count, chunk_of(shape, params), params.results));
   };
   emit_by_pool(
       b, shape, -1, claim, [&] { staged.put_first(); },

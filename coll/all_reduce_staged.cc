@@ -4,7 +4,7 @@
 // Shape: count elements on each of P ranks that share memory; in == out allowed; any count.
 // Cost: per rank S (P-1)/P copied out, S reduced, S (P-1)/P copied in; one meeting a segment.
 // Order: rank order, or exact; each element is summed by one rank.
-// Source: copy-in copy-out with slices (XHC, acoll); see Params::streaming_from.
+// Source: copy-in copy-out with slices (XHC, acoll).
 // Tested by test/coll/test_plans.cc
 #include "coll/algorithms.h"
 #include "coll/shared.h"

@@ -25,19 +25,15 @@ double cost_us(const Shape& shape, const Model& model) {
 // bytes apart where they are shown.
 class Emit {
  public:
-  Emit(PlanBuilder& b, const Shape& shape, const Params& params)
-      : b_(b),
-        shape_(shape),
-        params_(params),
-        size_(size_of(shape.dtype)),
-        shows_(gives(shape.rank)) {}
+  Emit(PlanBuilder& b, const Shape& shape)
+      : b_(b), shape_(shape), size_(size_of(shape.dtype)), shows_(gives(shape.rank)) {}
 
   void put(const Ref& to, std::uint64_t stride, std::uint64_t first, std::uint64_t n) {
     if (!shows_) return;
     for (int r = 0; r < shape_.n_ranks; ++r)
       if (r != shape_.rank)
         b_.copy({to.space, to.rank, to.offset + static_cast<std::uint64_t>(r) * stride},
-                in_block(r, first), n * size_, stores_for(n * size_, params_));
+                in_block(r, first), n * size_);
   }
 
   // from(r): where rank r shows its first block.
@@ -72,7 +68,6 @@ class Emit {
 
   PlanBuilder& b_;
   const Shape& shape_;
-  const Params& params_;
   std::uint64_t size_;
   bool shows_;
 };
@@ -82,7 +77,7 @@ Plan plan(const Shape& shape, const Params& params) {
   b.reduction(shape.dtype, shape.op, exact_sum(shape));
   const std::uint64_t n_bytes = shape.n_bytes(), size = size_of(shape.dtype);
   const auto p = static_cast<std::uint64_t>(shape.n_ranks);
-  Emit emit(b, shape, params);
+  Emit emit(b, shape);
   if (n_bytes <= kSlotBytes / p) {
     emit.put(slot_of(shape.rank), n_bytes, 0, shape.count);
     b.arrive();

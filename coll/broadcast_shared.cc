@@ -41,10 +41,10 @@ Plan plan(const Shape& shape, const Params& params) {
   exchange.n_segments = n_cuts(n_bytes, piece);
   exchange.pooled_rank = shape.root;
   exchange.put = [&](std::uint64_t k) {
-    if (root) b.copy(stage_of(shape.root, k), at(k), length(k), stores_for(length(k), params));
+    if (root) b.copy(stage_of(shape.root, k), at(k), length(k));
   };
   exchange.take = [&](std::uint64_t k) {
-    if (!root) b.copy(at(k), stage_of(shape.root, k), length(k));
+    if (!root) b.copy(at(k), stage_of(shape.root, k), length(k), params.results);
   };
   exchange.direct = [&] {
     if (!root) b.copy(data, {Space::peer_in, shape.root, 0}, n_bytes);

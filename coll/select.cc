@@ -33,6 +33,9 @@ Params Selector::params(const Shape& shape) const {
   // the data in the caches.
   const bool crowded = shape.n_ranks > model_.cores;
   params.segment_bytes = crowded ? kStageBytes : kStageBytes / 2;
+  const auto n_ranks = static_cast<std::uint64_t>(shape.n_ranks);
+  if (shape.one_host && 2 * payload_bytes(shape) * n_ranks >= model_.cache_bytes)
+    params.results = kernels::Stores::streaming;
   return params;
 }
 

@@ -82,9 +82,8 @@ void StagedReduction::put(std::uint64_t k) {
   const Range all = segment(k), own = part_of(k, shape_.rank);
   const auto copy = [&](std::uint64_t first, std::uint64_t end) {
     if (first == end) return;
-    const std::uint64_t n_bytes = (end - first) * size_;
     b_.copy(stage_of(shape_.rank, k, first * size_), {Space::in, 0, (all.first + first) * size_},
-            n_bytes, stores_for(n_bytes, params_));
+            (end - first) * size_);
   };
   copy(0, own.first);
   copy(own.end(), all.n);
@@ -100,10 +99,15 @@ void StagedReduction::reduce(std::uint64_t k) {
   const Ref out{Space::out, 0, (all.first + own.first) * size_};
   const Ref result = result_of(shape_.rank, k);
   const bool others_take = shape_.coll == Coll::all_reduce || !shape_.is_root();
-  const auto summed = b_.reduce({takes_ ? out : result}, leaves, own.n);
-  b_.finish(summed);
-  if (takes_ && others_take)
-    b_.copy(result, out, own.n * size_, stores_for(own.n * size_, params_));
+  // What goes past the caches is not read again: it comes last. Else `result`, whose lines the
+  // others have read, comes last.
+  const bool out_last = others_take && params_.results == kernels::Stores::streaming;
+  b_.finish(b_.reduce({takes_ && !out_last ? out : result}, leaves, own.n));
+  if (!takes_ || !others_take) return;
+  if (out_last)
+    b_.copy(out, result, own.n * size_, params_.results);
+  else
+    b_.copy(result, out, own.n * size_);
 }
 
 void StagedReduction::take(std::uint64_t k) {
@@ -114,7 +118,7 @@ void StagedReduction::take(std::uint64_t k) {
     const Range theirs = part_of(k, r);
     if (theirs.n > 0)
       b_.copy({Space::out, 0, (all.first + theirs.first) * size_}, result_of(r, k),
-              theirs.n * size_);
+              theirs.n * size_, params_.results);
   }
 }
 

@@ -12,9 +12,6 @@
 
 namespace rlx {
 
-inline kernels::Stores stores_for(std::uint64_t n_bytes, const Params& params) {
-  return n_bytes >= params.streaming_from ? kernels::Stores::streaming : kernels::Stores::cached;
-}
 inline Ref line_of(int rank) { return {Space::line, rank, 0}; }
 inline Ref slot_of(int rank, std::uint64_t offset = 0) { return {Space::slot, rank, offset}; }
 inline Ref stage_of(int rank, std::uint64_t segment, std::uint64_t offset = 0) {

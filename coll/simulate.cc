@@ -254,7 +254,8 @@ Simulator::Simulator(int n_ranks, const SimOptions& options) : impl_(std::make_u
     Impl::Rank rank;
     rank.links = std::make_unique<SimLinks>(host, r);
     rank.engine = std::make_unique<Engine>(*rank.links);
-    const Model model = model_of(options.one_host ? "shm" : "tcp", n_ranks, options.cores);
+    Model model = model_of(options.one_host ? "shm" : "tcp", n_ranks, options.cores);
+    model.cache_bytes = options.cache_bytes;
     rank.collectives = std::make_unique<Collectives>(*rank.engine, group, Selector(model, *rules));
     impl_->ranks.push_back(std::move(rank));
   }

@@ -10,6 +10,7 @@
 
 #include "base/knobs.h"
 #include "base/log.h"
+#include "fabrics/host.h"
 #include "fabrics/shm.h"
 #include "pmix_glue/local.h"
 
@@ -126,7 +127,8 @@ Result<Communicator*> World::add(Group group, int channel) {
   group.areas = std::move(areas);
   if (channel >= 0) free_channels_ &= ~(std::uint64_t{1} << channel);
   endpoint_->set_group(group.context, group.world);
-  const Model model = model_of(terms.shm ? "shm" : "tcp", -terms.minus_local, terms.cores);
+  Model model = model_of(terms.shm ? "shm" : "tcp", -terms.minus_local, terms.cores);
+  model.cache_bytes = last_level_cache_bytes().value_or(model.cache_bytes);
   communicators_.push_back(
       std::make_unique<Communicator>(*engine_, std::move(group), Selector(model, rules_), channel));
   return communicators_.back().get();

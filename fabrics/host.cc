@@ -77,4 +77,16 @@ std::uint64_t available_memory() {
   return least;
 }
 
+// From sysfs: the C library adds up all caches of a package where a virtual machine sees one.
+std::optional<std::uint64_t> last_level_cache_bytes() {
+  std::uint64_t most = 0, n_kib = 0;
+  for (int index = 0;; ++index) {
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+    if (!(file >> n_kib)) break;
+    most = std::max(most, n_kib << 10);
+  }
+  if (most == 0) return std::nullopt;
+  return most;
+}
+
 }  // namespace rlx

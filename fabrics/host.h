@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,5 +27,8 @@ double ranks_per_core(const CpuSet& mine, std::span<const CpuSet> all);
 // Bytes that can still be taken without making the kernel kill somebody: of the machine, and of our
 // control group and all above it.
 std::uint64_t available_memory();
+
+// The largest cache of a core; nothing where the kernel does not tell.
+std::optional<std::uint64_t> last_level_cache_bytes();
 
 }  // namespace rlx

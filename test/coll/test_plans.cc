@@ -103,6 +103,7 @@ void run_algorithm(const Algorithm& algorithm, int p) {
   options.one_host = needs_host(algorithm);
   options.seed = static_cast<std::uint64_t>(p) * 1000 + algorithm.name.size();
   options.cores = p % 2 == 0 ? 64 : 1;
+  if (p % 3 == 0) options.cache_bytes = 1;
   options.rules = fmt::format("{} -> {}", name_of(algorithm.coll), algorithm.name);
   Simulator sim(p, options);
   const std::string what = fmt::format("{} {}", name_of(algorithm.coll), algorithm.name);
@@ -132,6 +133,7 @@ Test(plans, survive_many_segments, .timeout = 120) {
     if (algorithm->coll == Coll::barrier) continue;
     for (const int p : {2, 3, 5}) {
       SimOptions options;
+      if (p == 3) options.cache_bytes = 1;
       options.one_host = needs_host(*algorithm);
       options.rules = fmt::format("{} -> {}", name_of(algorithm->coll), algorithm->name);
       Simulator sim(p, options);

@@ -112,3 +112,17 @@ Test(select, finds_a_valid_algorithm_for_every_call) {
             cr_assert_not_null(selector.choose(shape).algorithm);
           }
 }
+
+Test(select, stores_results_past_caches_that_they_would_fill) {
+  Model model = model_of("shm", 4, 64);
+  model.cache_bytes = 32 << 20;
+  const Selector selector(model, {});
+  const auto stores = [&](std::uint64_t count) {
+    Shape shape{.coll = Coll::all_reduce, .dtype = Dtype::f32, .n_ranks = 4, .one_host = true};
+    shape.count = count;
+    return selector.params(shape).results;
+  };
+  // Input and output of four ranks.
+  cr_expect(stores((1 << 20) - 1) == kernels::Stores::cached);
+  cr_expect(stores(1 << 20) == kernels::Stores::streaming);
+}
