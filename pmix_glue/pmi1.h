@@ -53,6 +53,7 @@ class Pmi1Job {
   explicit Pmi1Job(Facts facts);
   // An error is a rank that does not speak the protocol; it should be cut off.
   Status input(uint32_t rank, std::string_view bytes, Output& out);
+  bool is_in_barrier(uint32_t rank) const { return ranks_.at(rank).in_barrier; }
   // What the ranks of all nodes have put, one after the other in any order; or why they never will.
   void barrier_done(const Result<std::string>& all, Output& out);
 

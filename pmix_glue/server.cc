@@ -222,6 +222,11 @@ bool Server::is_in_fence(const ProcId& rank) const {
                      [&](const auto& entry) { return covers(entry.second.procs, rank); });
 }
 
+bool Server::is_in_barrier(const ProcId& rank) const {
+  const auto job = impl_->jobs.find(rank.job);
+  return job != impl_->jobs.end() && job->second.pmi1 && job->second.pmi1->is_in_barrier(rank.rank);
+}
+
 void Server::rank_ended(const ProcId& rank, const Ending& ending) {
   const RankRecord* record = impl_->find(rank);
   if (record == nullptr || record->ending) return;

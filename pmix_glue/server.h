@@ -141,6 +141,8 @@ class Server {
   // Whether a rank of this node waits in a fence, connect or disconnect for other nodes, that is,
   // with all those of this node. While some of these have not come, libpmix keeps it to itself.
   bool is_in_fence(const ProcId& rank) const;
+  // Whether a rank of this node waits in a barrier of PMI-1, for whichever ranks.
+  bool is_in_barrier(const ProcId& rank) const;
   // A rank of this node: completes what others wait for from it, here and on other nodes, and tells
   // those who listen. (The Exchange tells of other nodes' ranks.)
   void rank_ended(const ProcId& rank, const Ending& ending);

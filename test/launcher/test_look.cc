@@ -118,6 +118,19 @@ Test(time_limits, show_what_each_rank_was_doing, .timeout = 120) {
             result.text().c_str());
 }
 
+Test(time_limits, show_who_waits_in_a_barrier_of_pmi1, .timeout = 60) {
+  const auto result =
+      rlxrun({"--timeout", "1", "--pmi1", "--oversubscribe", "-n", "3", "bash", "-c",
+              "ask() { echo \"$1\" >&$PMI_FD; read -r answer <&$PMI_FD; }; "
+              "ask 'cmd=init pmi_version=1 pmi_subversion=1'; "
+              "test $RANK = 2 || ask cmd=barrier_in; exec sleep 100"});
+  cr_expect_eq(result.code, 124, "%s", result.text().c_str());
+  for (const char* line : {"rank 0 (", "rank 1 (", "rank 2 ("})
+    cr_expect_eq(count(result.err, line), 1, "%s", result.text().c_str());
+  cr_expect(count(result.err, ", in a barrier\n") == 2 && count(result.err, ", initialised\n") == 1,
+            "%s", result.text().c_str());
+}
+
 Test(progress, is_shown_in_few_lines, .timeout = 60) {
   const auto result = rlxrun(cut("--show-progress --oversubscribe -n 30 true"));
   cr_expect(holds(result.err, "30 of 30 ranks have been started"), "%s", result.text().c_str());
