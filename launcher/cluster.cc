@@ -116,6 +116,10 @@ void Cluster::spawn_answer(std::uint64_t id, const Result<std::string>& job) {
   asked_.erase(asked);
 }
 
+void Cluster::release() {
+  tell_all([](Node& node) { node.release(); });
+}
+
 void Cluster::report() {
   tell_all([](Node& node) { node.report(); });
 }

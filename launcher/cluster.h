@@ -62,6 +62,7 @@ class Cluster final : public Node, private BranchOwner {
   void input_ended(RankId rank) override;
   void resize(RankId rank, WindowSize size) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
+  void release() override;
   void report() override;
 
  private:

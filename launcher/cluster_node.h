@@ -16,6 +16,9 @@ class Cluster::FromNode final : public NodeEvents {
   void joined(RankId rank) override {
     if (owns(rank)) head().joined(rank);
   }
+  void held(RankId rank) override {
+    if (owns(rank)) head().held(rank);
+  }
   void not_started(std::uint32_t, std::uint32_t job, const StartProblem& problem) override {
     if (cluster_.node_of_.contains(job)) head().not_started(node_, job, problem);
   }

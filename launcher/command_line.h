@@ -128,6 +128,7 @@ struct CommandLine {
   std::map<std::string, std::string> topology_files;
   bool report_bindings = false, show_progress = false;
   bool dry_run = false;
+  bool stop_in_init = false;
   bool json = false;  // what is displayed
   bool show_map = false, show_allocation = false, show_topology = false;
   int universe_size = 0;             // 0: the slots of all hosts

@@ -23,7 +23,7 @@ namespace rlx::launcher {
 
 inline constexpr std::uint32_t kHeadNode = 0xfffffffe;
 inline constexpr std::uint32_t kAllNodes = 0xffffffff;
-inline constexpr std::uint32_t kProtocol = 3;  // counts changes of any message
+inline constexpr std::uint32_t kProtocol = 4;  // counts changes of any message
 
 enum class Kind : std::uint8_t {
   // Between neighbours.
@@ -46,10 +46,12 @@ enum class Kind : std::uint8_t {
   kInputEnded,
   kResize,
   kSpawnAnswer,
+  kRelease,
   kReport,
   // Calls of NodeEvents.
   kStarted,
   kJoined,
+  kHeld,
   kNotStarted,
   kOutput,
   kOutputEnded,

@@ -52,6 +52,7 @@ void Head::error(const std::string& text) { output_.say(text); }
 void Head::run(JobSpec job) {
   job_id_ = job.id;
   job.stacks = line_.end.stacks;
+  job.stop_in_init = line_.stop_in_init;
   output_spec_ = job.output;
   const int stdin_to = line_.stdin_to.value_or(0);
   if (line_.pty_rank) {
@@ -131,7 +132,10 @@ void Head::started(RankId id, pid_t pid, const std::string& text) {
   if (line_.verbosity > 1) error(fmt::format("started {}", text_of(name_of(id))));
   show_progress(job);
   if (job.refused) return node_->end_ranks({id}, 0);
-  if (job.n_started == job.ranks.size()) show_table();
+  if (job.n_started == job.ranks.size()) {
+    show_table();
+    if (is_being_debugged()) let_go();
+  }
   if (job.spawn_request != 0 && job.n_started == job.ranks.size())
     node_->spawn_answer(std::exchange(job.spawn_request, 0), job.name);
 }
@@ -342,6 +346,7 @@ void Head::handle_signal(int signal_number) {
     case SIGCONT:
       terminal_.go_on();
       node_->signal(SIGCONT);
+      let_go();
       if (input_) input_->continued();
       return resize();  // nobody told us while we were stopped
     case SIGWINCH:

@@ -54,6 +54,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   struct Rank {
     pid_t pid = -1;
     bool started = false, ended = false;
+    bool held = false;    // in Init, by --stop-in-init
     bool to_end = false;  // another rank asked for its end, which is no failure then
   };
   struct Job {
@@ -72,6 +73,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   // NodeEvents
   void started(RankId rank, pid_t pid, const std::string& note) override;
   void joined(RankId rank) override;
+  void held(RankId rank) override;
   void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) override;
   void output(RankId rank, Stream stream, Text text) override;
   void output_ended(RankId rank, Stream stream) override;
@@ -115,6 +117,10 @@ class Head final : public ClusterEvents, private OutputOwner {
   void output_failed(Stream stream, int error_number) override;
   void output_idle() override;
 
+  // head_hold.cc
+  void tell_who_waits();
+  void let_go();
+
   void leave_when_written();
   void show_table() const;
 
@@ -133,8 +139,9 @@ class Head final : public ClusterEvents, private OutputOwner {
   std::string job_id_;
   OutputSpec output_spec_;
   Fd signal_fd_;
-  Watch signal_watch_, time_limit_, gather_, patience_;
+  Watch signal_watch_, time_limit_, gather_, patience_, hold_;
   std::size_t reports_left_ = 0;  // of nodes, before the job is ended
+  bool let_go_ = false;           // ranks that wait in Init, and those to come
   bool ending_ = false, quiet_ = false;
 };
 

@@ -28,6 +28,7 @@ LauncherStatus Head::status() const {
       const Rank& one = job.ranks[rank];
       status.ranks.push_back({number, rank, job.nodes[job.node_of[rank]], one.pid,
                               one.ended     ? "ended"
+                              : one.held    ? "waits in init"
                               : one.started ? "running"
                                             : "starting"});
     }

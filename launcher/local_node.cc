@@ -51,6 +51,7 @@ pmix::Job describe(const JobSpec& spec) {
   job.universe_size = spec.universe_size;
   job.oversubscribed = spec.oversubscribed;
   job.parent = spec.parent;
+  job.stop_in_init = spec.stop_in_init;
   return job;
 }
 
@@ -322,6 +323,22 @@ void LocalNode::connected(const pmix::ProcId& proc) {
   const RankId id = id_of(proc);
   const auto job = jobs_.find(id.job);
   if (job != jobs_.end() && !std::exchange(job->second.joined, true)) head_.joined(id);
+}
+
+void LocalNode::held(const pmix::ProcId& proc) {
+  const RankId id = id_of(proc);
+  Rank* rank = find(id);
+  if (!rank || !jobs_.at(id.job).spec.stop_in_init) return;
+  rank->held = true;
+  head_.held(id);
+}
+
+void LocalNode::release() {
+  for (auto& [number, job] : jobs_) {
+    job.spec.stop_in_init = false;
+    for (auto& [rank, process] : job.ranks) process.held = false;
+  }
+  server_->release();
 }
 
 void LocalNode::aborted(const pmix::ProcId& by, int status, const std::string& message,

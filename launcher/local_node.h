@@ -63,12 +63,14 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   void input_ended(RankId rank) override;
   void resize(RankId rank, WindowSize size) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
+  void release() override;
   void report() override;
 
  private:
   struct Rank {
     pid_t pid = -1;
     bool running = false;
+    bool held = false;  // in Init, by JobSpec::stop_in_init
     std::unique_ptr<OutputStream> out, err;
     std::unique_ptr<InputStream> in;
   };
@@ -89,6 +91,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   LocalNode(Loop& loop, NodeSetup setup, NodeEvents& head);
   // pmix::Host
   void connected(const pmix::ProcId& proc) override;
+  void held(const pmix::ProcId& proc) override;
   void finalized(const pmix::ProcId&) override {}
   void aborted(const pmix::ProcId& by, int status, const std::string& message,
                const std::vector<pmix::ProcId>& victims) override;

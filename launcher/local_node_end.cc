@@ -196,7 +196,8 @@ std::string LocalNode::state_line(const Job& job, std::uint32_t rank) const {
   const pmix::ProcId proc{job.spec.name, rank};
   const pmix::RankState state = server_->state(proc);
   return fmt::format("rank {} (pid {} on {}): {}{}", rank, pid, setup_.hostname, state_of(pid),
-                     server_->is_in_fence(proc)     ? ", in a fence with the ranks of other hosts"
+                     job.ranks.at(rank).held        ? ", waits in init to be let go"
+                     : server_->is_in_fence(proc)   ? ", in a fence with the ranks of other hosts"
                      : server_->is_in_barrier(proc) ? ", in a barrier"
                      : state.finalized              ? ", has finalized"
                      : state.connected              ? ", initialised"

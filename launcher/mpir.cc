@@ -48,6 +48,8 @@ void show_to_debuggers(const std::vector<DebugProcess>& processes) {
   MPIR_Breakpoint();
 }
 
+bool is_being_debugged() { return MPIR_being_debugged != 0; }
+
 void tell_debuggers_of_abort(const std::string& why) {
   static std::string kept;
   kept = why;

@@ -17,6 +17,8 @@ struct DebugProcess {
 // All ranks of the job run: a debugger finds them, and stops us here if it started us. Later calls
 // add the ranks of spawned jobs: `processes` is always the whole table.
 void show_to_debuggers(const std::vector<DebugProcess>& processes);
+// One drives us, and has read the table by the time that show_to_debuggers returns.
+bool is_being_debugged();
 // The job ends before its time; `why` is one line.
 void tell_debuggers_of_abort(const std::string& why);
 

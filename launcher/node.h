@@ -81,6 +81,7 @@ struct JobSpec {
   OutputSpec output;
   std::vector<std::uint32_t> stdin_ranks;  // these have a pipe; the others read /dev/null
   bool stacks = false;                     // report() tells what each rank is doing, too
+  bool stop_in_init = false;               // ranks that use PMIx wait in Init for Node::release
   bool inherit_stdin = false;  // the one of stdin_ranks gets the daemon's own input instead
   std::optional<PtySpec> pty;  // of one of stdin_ranks
 };
@@ -98,6 +99,8 @@ class NodeEvents {
   virtual void started(RankId rank, pid_t pid, const std::string& note) = 0;
   // The first rank of its job on its node that has called Init.
   virtual void joined(RankId rank) = 0;
+  // It waits in Init for Node::release.
+  virtual void held(RankId rank) = 0;
   // Ranks of this job on this node that have not been started by now will not be.
   virtual void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) = 0;
   // The head answers with Node::output_taken.
@@ -137,6 +140,8 @@ class Node {
   // The window of the rank's pseudo-terminal.
   virtual void resize(RankId rank, WindowSize size) = 0;
   virtual void spawn_answer(std::uint64_t id, const Result<std::string>& job) = 0;
+  // Of JobSpec::stop_in_init: ranks go on, and those that come to Init later do not wait.
+  virtual void release() = 0;
   virtual void report() = 0;
 };
 

@@ -33,7 +33,8 @@ void fields(auto& a, Like<WindowSize> auto& s) { a(s.rows, s.columns); }
 void fields(auto& a, Like<PtySpec> auto& s) { a(s.rank, s.size); }
 void fields(auto& a, Like<JobSpec> auto& s) {
   a(s.number, s.name, s.id, s.nodes, s.apps, s.ranks, s.universe_size, s.oversubscribed, s.parent,
-    s.master_address, s.master_port, s.output, s.stdin_ranks, s.stacks, s.inherit_stdin, s.pty);
+    s.master_address, s.master_port, s.output, s.stdin_ranks, s.stacks, s.stop_in_init,
+    s.inherit_stdin, s.pty);
 }
 void fields(auto& a, Like<StartProblem> auto& s) { a(s.exit_code, s.text); }
 void fields(auto& a, Like<Text> auto& s) { a(s.bytes, s.whole); }
@@ -244,6 +245,7 @@ void NodeSender::resize(RankId rank, WindowSize size) { send(Kind::kResize, rank
 void NodeSender::spawn_answer(std::uint64_t id, const Result<std::string>& job) {
   send(Kind::kSpawnAnswer, id, job);
 }
+void NodeSender::release() { send(Kind::kRelease); }
 void NodeSender::report() { send(Kind::kReport); }
 
 template <class... Arguments>
@@ -254,6 +256,7 @@ void EventSender::started(RankId rank, pid_t pid, const std::string& note) {
   send(Kind::kStarted, rank, pid, note);
 }
 void EventSender::joined(RankId rank) { send(Kind::kJoined, rank); }
+void EventSender::held(RankId rank) { send(Kind::kHeld, rank); }
 void EventSender::not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) {
   send(Kind::kNotStarted, node, job, problem);
 }
@@ -320,6 +323,9 @@ Status deliver(const Frame& frame, Node& node) {
     case Kind::kSpawnAnswer:
       done = to(&Node::spawn_answer);
       break;
+    case Kind::kRelease:
+      done = to(&Node::release);
+      break;
     case Kind::kReport:
       done = to(&Node::report);
       break;
@@ -338,6 +344,9 @@ Status deliver(const Frame& frame, NodeEvents& head) {
       break;
     case Kind::kJoined:
       done = to(&NodeEvents::joined);
+      break;
+    case Kind::kHeld:
+      done = to(&NodeEvents::held);
       break;
     case Kind::kNotStarted:
       done = to(&NodeEvents::not_started);

@@ -30,6 +30,7 @@ class NodeSender final : public Node {
   void input_ended(RankId rank) override;
   void resize(RankId rank, WindowSize size) override;
   void spawn_answer(std::uint64_t id, const Result<std::string>& job) override;
+  void release() override;
   void report() override;
 
  private:
@@ -46,6 +47,7 @@ class EventSender final : public NodeEvents {
   EventSender(std::uint32_t from, Send send) : from_(from), send_(std::move(send)) {}
   void started(RankId rank, pid_t pid, const std::string& note) override;
   void joined(RankId rank) override;
+  void held(RankId rank) override;
   void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) override;
   void output(RankId rank, Stream stream, Text text) override;
   void output_ended(RankId rank, Stream stream) override;

@@ -146,8 +146,8 @@ constexpr Option kForeign[] = {
      "-noconf",
      "", Group::kForeign, false, "ignored", nothing},
 
-    {"--debug", "-debug -gdb --gdb -tv --tv -ddt --debugger --stop-on-exec --stop-in-init", "",
-     Group::kForeign, false,
+    {"--debug", "-debug -gdb --gdb -tv --tv -ddt --debugger --stop-on-exec", "", Group::kForeign,
+     false,
      "start the debugger on rlxrun itself (gdb --args rlxrun ...), or let it attach: rlxrun has "
      "the "
      "MPIR process table",

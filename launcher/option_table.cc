@@ -107,6 +107,11 @@ constexpr Option kOptions[] = {
     {"--timeout-exit-code", "", "N", Group::kRun, false,
      "the exit code when --timeout ends the job, instead of 124",
      read<exit_code, &CommandLine::end, &EndOptions::timeout_exit_code>},
+    {"--stop-in-init", "", "", Group::kRun, false,
+     "let ranks that use PMIx wait in their init (rlx_init, Open MPI's MPI_Init) so that debuggers "
+     "can be attached to them, until rlxrun gets SIGCONT, or at once where a debugger that drives "
+     "rlxrun has had its time to attach",
+     set<true, &CommandLine::stop_in_init>},
     {"--usize", "-usize", "N", Group::kRun, false,
      "the size of the universe that programs are told, which may spawn up to it; without it, the "
      "slots of all hosts",

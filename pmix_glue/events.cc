@@ -106,6 +106,14 @@ void on_lost_connection(size_t, pmix_status_t, const pmix_proc_t* source, pmix_i
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, context);
 }
 
+// A rank waits in Init.
+void on_held(size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t[], size_t, pmix_info_t[],
+             size_t, pmix_event_notification_cbfunc_fn_t done, void* context) {
+  if (Server::Impl* impl = upcall_target; impl != nullptr && source != nullptr)
+    impl->shift.post([impl, rank = to_proc_id(*source)] { impl->host->held(rank); });
+  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, context);
+}
+
 // The code that says how a rank failed, for those who registered for it.
 pmix_status_t event_of(const Ending& ending) {
   switch (ending.kind) {
@@ -137,6 +145,18 @@ void Server::Impl::told(const std::string& bytes) {
               PMIx_Error_string(status));
 }
 
+// From the server itself, as ranks that a source stands for are told nothing; and to all, as
+// libpmix keeps an event for those that come to Init later, but one with targets only for the first
+// of them.
+void Server::Impl::release() {
+  InfoList infos;
+  infos.flag(PMIX_EVENT_NON_DEFAULT, true);
+  const pmix_status_t status = PMIx_Notify_event(PMIX_DEBUGGER_RELEASE, nullptr, PMIX_RANGE_LOCAL,
+                                                 infos.data(), infos.size(), nullptr, nullptr);
+  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+    log::warn("ranks that wait in Init cannot be let go: {}", PMIx_Error_string(status));
+}
+
 void Server::Impl::end_rank(const ProcId& rank, const Ending& ending) {
   RankRecord* record = find(rank);
   if (record == nullptr || record->ending) return;
@@ -160,6 +180,17 @@ Status watch_connections() {
   pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
   const pmix_status_t status =
       PMIx_Register_event_handler(&code, 1, nullptr, 0, on_lost_connection, nullptr, nullptr);
+  if (status < 0) return fail_pmix(status, "PMIx_Register_event_handler");
+  return {};
+}
+
+// Before libpmix's own handler, which counts such ranks and passes them on to no other.
+Status watch_held_ranks() {
+  pmix_status_t code = PMIX_READY_FOR_DEBUG;
+  InfoList infos;
+  infos.flag(PMIX_EVENT_HDLR_PREPEND, true);
+  const pmix_status_t status =
+      PMIx_Register_event_handler(&code, 1, infos.data(), infos.size(), on_held, nullptr, nullptr);
   if (status < 0) return fail_pmix(status, "PMIx_Register_event_handler");
   return {};
 }

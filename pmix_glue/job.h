@@ -30,6 +30,7 @@ struct Job {
   uint32_t universe_size = 0;      // slots of the allocation
   bool oversubscribed = false;     // more ranks than cores on some node
   std::optional<ProcId> parent;    // set for a job made by Host::spawn
+  bool stop_in_init = false;       // ranks wait in Init for Server::release
 };
 
 // How a rank ended.

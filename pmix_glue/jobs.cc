@@ -159,6 +159,7 @@ void add_job(const Job& job, size_t n_nodes, const std::vector<uint32_t>& local,
   infos.text(PMIX_NSDIR, dir);
   infos.flag(PMIX_TDIR_RMCLEAN, true);
   infos.flag(PMIX_NODE_OVERSUBSCRIBED, job.oversubscribed);
+  if (job.stop_in_init) infos.flag(PMIX_DEBUG_STOP_IN_INIT, true);
   if (!local.empty()) {
     infos.u32(PMIX_LOCAL_SIZE, static_cast<uint32_t>(local.size()));
     infos.u32(PMIX_NODE_SIZE, static_cast<uint32_t>(local.size()));

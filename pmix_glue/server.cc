@@ -180,6 +180,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   }
   auto server = std::unique_ptr<Server>(new Server(std::move(impl)));
   RLX_TRY(watch_connections());
+  RLX_TRY(watch_held_ranks());
   return server;
 }
 
@@ -200,6 +201,7 @@ void Server::dispatch(Host& host) {
 }
 
 Status Server::register_job(const Job& job) { return impl_->register_job(job); }
+void Server::release() { impl_->release(); }
 void Server::deregister_job(std::string_view name) { impl_->deregister_job(name); }
 
 Result<ChildSetup> Server::environment(const ProcId& rank, const std::vector<std::string>& base,

@@ -91,6 +91,7 @@ class Host {
  public:
   virtual ~Host() = default;
   virtual void connected(const ProcId& rank) = 0;  // it called Init
+  virtual void held(const ProcId& rank) = 0;       // it waits in Init for Server::release
   virtual void finalized(const ProcId& rank) = 0;
   // `victims` empty: the whole job of `by`.
   virtual void aborted(const ProcId& by, int status, const std::string& message,
@@ -143,6 +144,8 @@ class Server {
   bool is_in_fence(const ProcId& rank) const;
   // Whether a rank of this node waits in a barrier of PMI-1, for whichever ranks.
   bool is_in_barrier(const ProcId& rank) const;
+  // Lets ranks that wait in Init by Job::stop_in_init go on, and those that come to it later.
+  void release();
   // A rank of this node: completes what others wait for from it, here and on other nodes, and tells
   // those who listen. (The Exchange tells of other nodes' ranks.)
   void rank_ended(const ProcId& rank, const Ending& ending);

@@ -109,6 +109,7 @@ struct Server::Impl final : Exchange::Home {
   void end_rank(const ProcId& rank, const Ending& ending);
   void peer_ended(const ProcId& rank, const Ending& ending) override { end_rank(rank, ending); }
   void told(const std::string& event) override;
+  void release();
   // query.cc
   std::vector<Process> processes(const std::string& job) override;
 };
@@ -117,6 +118,7 @@ struct Server::Impl final : Exchange::Home {
 // control.cc, names.cc and query.cc reach it through this.
 extern Server::Impl* upcall_target;
 Status watch_connections();  // marks RankRecord::lost
+Status watch_held_ranks();   // tells Host::held
 pmix_server_module_t upcall_module();
 void add_control_upcalls(pmix_server_module_t& module);
 void add_event_upcalls(pmix_server_module_t& module);

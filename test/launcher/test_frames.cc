@@ -26,6 +26,7 @@ JobSpec some_job() {
   job.output.window = 1 << 20;
   job.output.files = "/out/%r";
   job.stdin_ranks = {1};
+  job.stop_in_init = true;
   job.pty = PtySpec{1, {24, 80}};
   return job;
 }
@@ -44,11 +45,13 @@ void make_calls(Node& node) {
   node.resize({0, 1}, {24, 80});
   node.spawn_answer(9, std::string("job"));
   node.spawn_answer(10, fail(Code::kInvalid, "why"));
+  node.release();
   node.report();
 }
 void make_calls(NodeEvents& head) {
   head.started({0, 1}, 4321, "note");
   head.joined({0, 1});
+  head.held({0, 1});
   head.not_started(1, 0, {127, "text"});
   head.output({0, 1}, Stream::kStdout, {"line\n", true});
   head.output_ended({0, 1}, Stream::kStderr);
@@ -99,8 +102,8 @@ void expect_same_calls(std::size_t n_calls) {
 }  // namespace
 
 Test(frames, carry_every_call_unchanged) {
-  expect_same_calls<NodeSender, Node>(13);
-  expect_same_calls<EventSender, NodeEvents>(12);
+  expect_same_calls<NodeSender, Node>(14);
+  expect_same_calls<EventSender, NodeEvents>(13);
 }
 
 Test(frames, with_inconsistent_jobs_are_refused) {

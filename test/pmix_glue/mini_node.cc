@@ -96,6 +96,7 @@ class MiniNode final : public pmix::Host, public pmix::Carrier {
  private:
   // Host
   void connected(const ProcId&) override {}
+  void held(const ProcId&) override {}
   void finalized(const ProcId&) override {}
   void aborted(const ProcId& by, int status, const std::string& message,
                const std::vector<ProcId>& victims) override {

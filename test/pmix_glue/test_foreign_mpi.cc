@@ -54,6 +54,19 @@ Test(open_mpi, runs_unmodified_under_rlxrun, .timeout = 300) {
   for (const auto& row : cases) expect(row, program, dir / "shm");
 }
 
+Test(open_mpi, waits_in_its_init_until_it_is_let_go, .timeout = 60) {
+  if (!is_installed("mpicc.openmpi")) cr_skip_test("mpicc.openmpi is not installed");
+  const TempDir dir;
+  const std::string program = compile("mpicc.openmpi", dir / "foreign"), said = dir / "said";
+  const auto result =
+      run({"sh", "-c",
+           built("rlxrun") + " --stop-in-init --timeout 30 --oversubscribe -n 2 " + program +
+               " hello 2>" + said + " & until grep -q '2 of 2 ranks wait in init' " + said +
+               "; do kill -0 $! || exit; sleep 0.02; done; kill -CONT $!; wait $!"});
+  cr_expect(result.code == 0 && count(result.out, " of 2 sum 3 ") == 2, "%s",
+            result.text().c_str());
+}
+
 Test(mpich, runs_unmodified_under_rlxrun, .timeout = 300) {
   if (!is_installed("mpicc.mpich")) cr_skip_test("mpicc.mpich is not installed");
   const TempDir dir;
