@@ -148,9 +148,7 @@ LaunchEnd Launch::run() {
   cluster->connect([&](Facts facts) { nodes_are_known(head, *cluster, std::move(facts)); });
   loop.run();
   guard.dismiss();
-  auto local = cluster->take_local();
-  if (local && !local->used_pmix()) [[maybe_unused]]
-    const LocalNode* left_behind = local.release();
+  [[maybe_unused]] const LocalNode* left_behind = cluster->take_local().release();
   const Outcome& outcome = head.outcome();
   return {outcome.exit_code(), outcome.signal_number(), outcome.may_restart()};
 }

@@ -20,6 +20,18 @@ bool can_run(const std::vector<std::string>& command) { return run(command).code
 
 }  // namespace
 
+// libpmix can hang in its end where ranks died while they connected: nothing of ours may wait for
+// it.
+Test(rough, ranks_that_die_while_others_join_hang_nobody, .timeout = 120) {
+  for (int i = 0; i < 10; ++i) {
+    const auto result =
+        rlxrun_sh("-q -n 16 --oversubscribe", "[ $RLX_RANK = 15 ] && sleep 0.0" +
+                                                  std::to_string(i) + " && exit 3; exec " +
+                                                  built("test/coll/fail_check") + " none none");
+    cr_expect(result.code == 3, "%d: %s", i, result.text().c_str());
+  }
+}
+
 Test(rough, temporary_directories_are_survived_and_named, .timeout = 60) {
   const TempDir dir;
   const std::string missing = dir / "missing", file = dir / "file";
