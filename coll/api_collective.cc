@@ -68,6 +68,29 @@ bool blocks_out(Coll coll) {
   return coll == Coll::all_gather || coll == Coll::all_to_all || coll == Coll::gather;
 }
 
+bool overlap(const void* a, std::uint64_t n_a, const void* b, std::uint64_t n_b) {
+  const auto at_a = reinterpret_cast<std::uintptr_t>(a), at_b = reinterpret_cast<std::uintptr_t>(b);
+  return at_a < at_b ? n_b != 0 && at_b - at_a < n_a : n_a != 0 && at_a - at_b < n_b;
+}
+
+// Input and output share memory only where the operation works in place. (Of the v forms that is
+// left to the caller: it would mean to compare every two blocks.)
+Status check_apart(const Call& call, Communicator& comm, bool is_root) {
+  const Coll coll = call.coll;
+  if (coll == Coll::broadcast || ((is_root_only_in(coll) || is_root_only_out(coll)) && !is_root))
+    return {};
+  const std::uint64_t n = call.count * size_of(call.dtype);
+  const auto p = static_cast<std::uint64_t>(comm.size());
+  const std::uint64_t n_in = blocks_in(coll) ? n * p : n, n_out = blocks_out(coll) ? n * p : n;
+  if (!overlap(call.in, n_in, call.out, n_out)) [[likely]]
+    return {};
+  if (comm.collectives().shape_of(call).in_place) return {};
+  return fail(Code::kInvalid,
+              fmt::format("in ({} bytes at {}) and out ({} bytes at {}) overlap, and not as {} in "
+                          "place allows: use two buffers",
+                          n_in, call.in, n_out, call.out, name_of(coll)));
+}
+
 Status check_plain_buffers(const Arguments& a, const Communicator& comm, bool is_root) {
   const auto p = static_cast<std::uint64_t>(comm.size());
   if (a.count > UINT64_MAX / p)
@@ -98,7 +121,7 @@ Status check_v_buffers(const Arguments& a, const Communicator& comm, bool is_roo
   return {};
 }
 
-Result<Call> checked(const Arguments& a, const Communicator& comm) {
+Result<Call> checked(const Arguments& a, Communicator& comm) {
   RLX_TRY(check_dtype(static_cast<rlx_dtype>(a.dtype)));
   if (has_root(a.coll)) RLX_TRY(check_rank("root", comm, a.root));
   Call call{.coll = a.coll,
@@ -113,10 +136,12 @@ Result<Call> checked(const Arguments& a, const Communicator& comm) {
     call.mode = static_cast<Mode>(a.mode);
   }
   const bool is_root = comm.rank() == a.root;
-  if (Shape{.coll = a.coll}.is_v())
+  if (Shape{.coll = a.coll}.is_v()) {
     RLX_TRY(check_v_buffers(a, comm, is_root, call));
-  else
+  } else {
     RLX_TRY(check_plain_buffers(a, comm, is_root));
+    RLX_TRY(check_apart(call, comm, is_root));
+  }
   return call;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <rlx/types.hpp>
 #include <span>
@@ -37,7 +38,8 @@ struct Status {
 };
 
 // An operation under way. Move-only; its destructor waits, because the library still owns the
-// buffers, and drops the operation's error: call wait() to see it.
+// buffers, and drops the operation's error: call wait() to see it. Where an exception ends its
+// scope it cancels first, so that a receive that has not matched holds up nobody.
 class Request {
  public:
   Request() = default;  // completed
@@ -50,7 +52,9 @@ class Request {
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
   ~Request() {
-    if (handle_ != nullptr && rlx_initialized() != 0) (void)rlx_wait(&handle_, nullptr);
+    if (handle_ == nullptr || rlx_initialized() == 0) return;
+    if (std::uncaught_exceptions() > 0) (void)rlx_cancel(handle_);
+    (void)rlx_wait(&handle_, nullptr);
   }
 
   bool done() const noexcept { return handle_ == nullptr; }  // as of the last wait or test

@@ -189,18 +189,19 @@ RLX_API int rlx_progress(void);
 /* --- Collectives
  * ----------------------------------------------------------------------------------------- */
 
-/* P is the communicator's size. "in == out" marks an operation in place. The i-form returns at once
- * with a request; buffers belong to the library until it completes. Calls on one communicator are
- * made in the same order by all its ranks. One that differs (operation, dtype, count, root, mode)
- * or whose counts of a v form do not agree with the others' is RLX_ERR_MISMATCH on all ranks and
- * breaks the communicator: every later collective on it fails so. A rank whose part was over before
- * the difference could be seen, such as the root of a broadcast, may have returned success; it
- * fails in its next call on this communicator, or the first after it that hears from a rank which
- * knows of the difference or made the other call. Who knows keeps its error back until all ranks
- * know, for a second and a half at most. A rank that stays out of the library for longer finds the
- * words when it comes, unless they were lost with the rank that sent them: then it learns that this
- * one is gone (RLX_ERR_PEER_FAILED), as does one that a rank leaves by ending right after its
- * success. */
+/* P is the communicator's size. "in == out" marks an operation in place; buffers that overlap in
+ * any other way are RLX_ERR_INVALID (blocks of v forms must not overlap, which is not checked). The
+ * i-form returns at once with a request; buffers belong to the library until it completes. Calls on
+ * one communicator are made in the same order by all its ranks. One that differs (operation, dtype,
+ * count, root, mode) or whose counts of a v form do not agree with the others' is RLX_ERR_MISMATCH
+ * on all ranks and breaks the communicator: every later collective on it fails so. A rank whose
+ * part was over before the difference could be seen, such as the root of a broadcast, may have
+ * returned success; it fails in its next call on this communicator, or the first after it that
+ * hears from a rank which knows of the difference or made the other call. Who knows keeps its error
+ * back until all ranks know, for a second and a half at most. A rank that stays out of the library
+ * for longer finds the words when it comes, unless they were lost with the rank that sent them:
+ * then it learns that this one is gone (RLX_ERR_PEER_FAILED), as does one that a rank leaves by
+ * ending right after its success. */
 RLX_API int rlx_barrier(rlx_comm comm);
 RLX_API int rlx_ibarrier(rlx_comm comm, rlx_request* request);
 /* data[count] of root to data[count] of all. */

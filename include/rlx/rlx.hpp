@@ -308,12 +308,12 @@ class Comm {
   }
   // in[root's counts[rank]]; out, counts and displs are read on root only.
   void gatherv(In in, Out out, Counts counts, Counts displs, int root = 0) const {
-    if (rank() == root) blocks(out.count, counts, displs, "out");
+    if (rank() == root) one_type(in, out), blocks(out.count, counts, displs, "out");
     check(rlx_gatherv(in.data, in.count, out.data, counts.data(), displs.data(), in.dtype, root,
                       handle_));
   }
   [[nodiscard]] Request igatherv(In in, Out out, Counts counts, Counts displs, int root = 0) const {
-    if (rank() == root) blocks(out.count, counts, displs, "out");
+    if (rank() == root) one_type(in, out), blocks(out.count, counts, displs, "out");
     return start([&](rlx_request* r) {
       return rlx_igatherv(in.data, in.count, out.data, counts.data(), displs.data(), in.dtype, root,
                           handle_, r);
@@ -333,13 +333,13 @@ class Comm {
   }
   // counts[r] elements at root's in[displs[r]] to out of rank r, whose count is counts[r].
   void scatterv(In in, Counts counts, Counts displs, Out out, int root = 0) const {
-    if (rank() == root) blocks(in.count, counts, displs, "in");
+    if (rank() == root) one_type(in, out), blocks(in.count, counts, displs, "in");
     check(rlx_scatterv(in.data, counts.data(), displs.data(), out.data, out.count, out.dtype, root,
                        handle_));
   }
   [[nodiscard]] Request iscatterv(In in, Counts counts, Counts displs, Out out,
                                   int root = 0) const {
-    if (rank() == root) blocks(in.count, counts, displs, "in");
+    if (rank() == root) one_type(in, out), blocks(in.count, counts, displs, "in");
     return start([&](rlx_request* r) {
       return rlx_iscatterv(in.data, counts.data(), displs.data(), out.data, out.count, out.dtype,
                            root, handle_, r);
@@ -367,9 +367,12 @@ class Comm {
   static void demand(bool fine, const std::string& seen, const std::string& wanted) {
     if (!fine) throw Error(RLX_ERR_INVALID, seen + "; wanted " + wanted);
   }
+  static void one_type(In in, Out out) {
+    demand(in.dtype == out.dtype, "the buffers have different element types", "one type");
+  }
   // `out` holds `wanted` elements for each `parts` of its own, and both have one element type.
   static void same(In in, Out out, std::uint64_t wanted, std::uint64_t parts = 1) {
-    demand(in.dtype == out.dtype, "the buffers have different element types", "one type");
+    one_type(in, out);
     demand(out.count * parts == wanted,
            "out holds " + std::to_string(out.count) + " elements, in " + std::to_string(in.count),
            std::to_string(wanted / parts) + " in out");

@@ -208,6 +208,13 @@ void refusals(rlx_comm comm) {
   CHECK(refused(rlx_all_reduce(&x, &x, 1, RLX_F32, RLX_BOR, RLX_FAST, comm), "bor"));
   CHECK(refused(rlx_broadcast(&x, 1, RLX_F32, -1, comm), "root"));
   CHECK(refused(rlx_barrier(nullptr), "NULL"));
+  std::vector<float> some(static_cast<std::size_t>(2 * g_size) + 1);
+  CHECK(
+      refused(rlx_all_reduce(&some[0], &some[1], 2, RLX_F32, RLX_SUM, RLX_FAST, comm), "overlap"));
+  CHECK(refused(rlx_all_to_all(&some[0], &some[0], 1, RLX_F32, comm), "overlap"));
+  if (g_size > 1)
+    CHECK(refused(rlx_all_gather(&some[(g_rank + 1) % g_size], &some[0], 1, RLX_F32, comm),
+                  "overlap"));
   int not_a_comm = 0;
   CHECK(refused(rlx_barrier(reinterpret_cast<rlx_comm>(&not_a_comm)), "not a communicator"));
   rlx_comm world = rlx_world();

@@ -224,12 +224,31 @@ void uneven(const rlx::Comm& comm) {
         (p == 1 ? RLX_SUCCESS : RLX_ERR_INVALID));
 }
 
+// A receive that nobody answers holds up no exception.
+void exceptions(const rlx::World& world) {
+  Vector late(1);
+  bool caught = false;
+  try {
+    const auto request = world.irecv(late, 0, 77);
+    throw 1;
+  } catch (int) {
+    caught = true;
+  }
+  CHECK(caught);
+}
+
 void groups_and_memory(const rlx::World& world) {
   const auto copy = world.dup();
   CHECK(copy.size() == world.size());
   const auto half = world.split(world.rank() % 2, -world.rank());
   CHECK(half && half->all_reduce(1) == half->size());
   CHECK(!world.split(world.rank() == 0 ? RLX_UNDEFINED : 0, 0) == (world.rank() == 0));
+  const auto alone = world.split(world.rank(), 0);
+  const std::array<std::uint64_t, 1> one{1}, zero{0};
+  const std::array<double, 1> numbers{1.5};
+  std::array<float, 1> others{};
+  CHECK(error_of([&] { alone->gatherv(numbers, others, one, zero); }) == RLX_ERR_INVALID);
+  CHECK(error_of([&] { alone->scatterv(numbers, one, zero, others); }) == RLX_ERR_INVALID);
   rlx::Buffer<float> buffer(1000);
   for (float& x : buffer) x = 0.25F;
   world.all_reduce(buffer);
@@ -256,6 +275,7 @@ int main() {
     reductions(world);
     movements(world);
     uneven(world);
+    exceptions(world);
     groups_and_memory(world);
     world.barrier();
     if (world.rank() == 0) std::printf("rlx %s: all of rlx.hpp works\n", rlx::version());
