@@ -65,6 +65,7 @@ std::vector<std::string> Environment::matching(const std::string& pattern) const
 std::vector<std::string> apply_edits(Environment& environment,
                                      const std::vector<EnvironmentEdit>& edits) {
   std::vector<std::string> missing;
+  const Environment own = environment;
   for (const auto& edit : edits) switch (edit.kind) {
       case EnvironmentEdit::Kind::kSet:
         environment.set(edit.pattern, edit.value);
@@ -73,6 +74,9 @@ std::vector<std::string> apply_edits(Environment& environment,
         environment.unset(edit.pattern);
         break;
       case EnvironmentEdit::Kind::kPass:
+        if (!environment.matching(edit.pattern).empty()) break;
+        for (const auto& name : own.matching(edit.pattern))  // what an edit before has left out
+          environment.set(name, *own.get(name));
         if (environment.matching(edit.pattern).empty()) missing.push_back(edit.pattern);
         break;
     }

@@ -164,7 +164,7 @@ constexpr Option kOptions[] = {
     {"--timestamp-output", "-timestamp-output", "", Group::kOutput, false,
      "begin each line with the time", set<true, &CommandLine::output, &OutputOptions::timestamp>},
     {"--output-dir", "", "DIR", Group::kOutput, false,
-     "write each rank's output to DIR/rank.N.out and .err instead of the terminal",
+     "write each rank's output to DIR/rank.NNNN.out and .err instead of the terminal",
      read<files_of_directory, &CommandLine::output, &OutputOptions::files>},
     {"--output-file", "", "PATTERN", Group::kOutput, false,
      "the same to files with names of your own, made on the rank's host: %r is the rank, %h the "

@@ -236,6 +236,7 @@ Result<int> read_stdin(std::string_view word) {
 
 Result<EnvironmentEdit> read_environment_edit(std::string_view word) {
   EnvironmentEdit edit;
+  const auto typed = word;
   const auto equals = word.find('=');
   if (equals != std::string_view::npos) {
     edit.kind = EnvironmentEdit::Kind::kSet;
@@ -248,7 +249,10 @@ Result<EnvironmentEdit> read_environment_edit(std::string_view word) {
     word = "*";
     edit.kind = EnvironmentEdit::Kind::kUnset;
   }
-  if (word.empty()) return wrong(word, "a variable (NAME, NAME=value, 'PREFIX*', ^NAME)");
+  const bool sets_pattern =
+      edit.kind == EnvironmentEdit::Kind::kSet && word.find_first_of("*?[") != word.npos;
+  if (word.empty() || sets_pattern)
+    return wrong(typed, "a variable (NAME, NAME=value, 'PREFIX*', ^NAME)");
   edit.pattern = word;
   return edit;
 }

@@ -105,7 +105,8 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"--display stars ./a", "map, bind"},
                {"--cpu-list 3-1 ./a", "0-3,8"},
                {"--oversubscribe=yes ./a", "takes no value"},
-               {"-x =1 ./a", "NAME=value"},
+               {"-x =1 ./a", "'=1'"},
+               {"-x P*=1 ./a", "NAME=value"},
                {"--rm pbspro ./a", "slurm, pbs, lsf"},
                {"./a : --timeout 3 ./b", "before the first program"},
                {"./a :", "beside ':'"},
@@ -223,9 +224,11 @@ Test(environment, is_edited_by_name_and_pattern) {
   const auto missing = apply_edits(environment, {{EnvironmentEdit::Kind::kSet, "NEW", "x y"},
                                                  {EnvironmentEdit::Kind::kUnset, "A*", ""},
                                                  {EnvironmentEdit::Kind::kPass, "P?TH", ""},
+                                                 {EnvironmentEdit::Kind::kPass, "AB", ""},
                                                  {EnvironmentEdit::Kind::kPass, "NOT*", ""}});
   expect_same(environment.get("NEW")->c_str(), "x y");
-  cr_expect(!environment.get("A") && !environment.get("AB"));
+  cr_expect(!environment.get("A"));
+  expect_same(environment.get("AB").value_or(""), "2");  // left out, then asked for by name
   expect_same(environment.get("F")->c_str(), "a=b");
   cr_assert_eq(missing.size(), 1u);
   expect_same(missing[0], "NOT*");
