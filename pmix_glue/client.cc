@@ -332,6 +332,9 @@ Result<std::string> Client::get(int rank) {
 }
 
 void Client::abort(int exit_code, std::string_view why) {
+  // Only rlxrun prints what it is told; other launchers keep it to themselves.
+  if (std::getenv("RLX_JOBID") == nullptr)
+    fmt::print(stderr, "rlx: rank {} aborts the job: {}\n", facts_.rank, why);
   PMIx_Abort(exit_code, std::string(why).c_str(), nullptr, 0);
   ::_exit((exit_code & 0xff) != 0 ? exit_code & 0xff : 1);
 }

@@ -115,6 +115,17 @@ Test(open_mpi, may_be_started_by_its_own_mpirun_inside_a_rank, .timeout = 60) {
             result.text().c_str());
 }
 
+Test(our_client, says_itself_why_it_aborts_under_another_launcher, .timeout = 60) {
+  if (!is_installed("mpirun.openmpi")) cr_skip_test("mpirun.openmpi is not installed");
+  CommandOptions options;
+  options.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  const auto result =
+      run({"mpirun.openmpi", "--oversubscribe", "-np", "2", built("test/pmix_glue/rank"), "abort"},
+          options);
+  cr_expect(result.code == 7 && holds(result.err, "rank 1 aborts the job: for a test"), "%s",
+            result.text().c_str());
+}
+
 Test(our_client, runs_under_the_mpirun_of_open_mpi, .timeout = 300) {
   if (!is_installed("mpirun.openmpi")) cr_skip_test("mpirun.openmpi is not installed");
   CommandOptions options;
