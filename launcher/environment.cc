@@ -22,6 +22,10 @@ bool is_one_of(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool removes_all(const EnvironmentEdit& edit) {
+  return edit.kind == EnvironmentEdit::Kind::kUnset && edit.pattern == "*";
+}
+
 }  // namespace
 
 Environment Environment::of_this_process() {
@@ -64,19 +68,22 @@ std::vector<std::string> Environment::matching(const std::string& pattern) const
 
 std::vector<std::string> apply_edits(Environment& environment,
                                      const std::vector<EnvironmentEdit>& edits) {
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, removed;
   const Environment own = environment;
+  if (std::any_of(edits.begin(), edits.end(), removes_all)) environment = Environment();
   for (const auto& edit : edits) switch (edit.kind) {
       case EnvironmentEdit::Kind::kSet:
         environment.set(edit.pattern, edit.value);
         break;
       case EnvironmentEdit::Kind::kUnset:
+        if (removes_all(edit)) break;
         environment.unset(edit.pattern);
+        removed.push_back(edit.pattern);
         break;
       case EnvironmentEdit::Kind::kPass:
-        if (!environment.matching(edit.pattern).empty()) break;
-        for (const auto& name : own.matching(edit.pattern))  // what an edit before has left out
-          environment.set(name, *own.get(name));
+        for (const auto& name : own.matching(edit.pattern))  // a pattern leaves out what ^NAME did
+          if (name == edit.pattern || !is_one_of(removed, name))
+            environment.set_default(name, *own.get(name));
         if (environment.matching(edit.pattern).empty()) missing.push_back(edit.pattern);
         break;
     }

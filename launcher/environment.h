@@ -32,7 +32,8 @@ class Environment {
   std::vector<std::string> entries_;  // "NAME=value"
 };
 
-// Applies -x; returns the names that were to be passed but do not exist.
+// Applies -x in order, only what removes everything first; returns the names that were to be passed
+// but do not exist.
 std::vector<std::string> apply_edits(Environment& environment,
                                      const std::vector<EnvironmentEdit>& edits);
 

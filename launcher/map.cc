@@ -58,6 +58,7 @@ class Mapper {
     std::vector<std::uint32_t> n_cores;
     std::vector<std::vector<std::uint32_t>> gpus;
     bool shares_gpus = false;
+    CpuSet absent = {};  // of --cpu-list
   };
 
   Result<Bound> bound(const Host& host, const LocalRanks& local) const {
@@ -75,6 +76,8 @@ class Mapper {
           static_cast<std::uint32_t>(parts_of(host.topology, Locality::kCore, cpus).size()));
     RLX_TRY_ASSIGN(bound.gpus,
                    choose_gpus(host, options_, local.objects, bound.cpus, bound.shares_gpus));
+    for (const unsigned cpu : options_.only.cpus())
+      if (!host.topology.allowed().has(cpu)) bound.absent.add(cpu);
     return bound;
   }
 
@@ -92,6 +95,10 @@ class Mapper {
       place.gpus = known->second.gpus[i];
     }
     count_crowd(host, static_cast<int>(local.ranks.size()), known->second.shares_gpus);
+    if (const CpuSet& absent = known->second.absent; !absent.empty() && n_lacking_cpus_++ == 0)
+      cpu_note_ = fmt::format("--cpu-list {} names cpus that {} may not use: {} (it may use {})",
+                              options_.only.text(), host.name, absent.text(),
+                              host.topology.allowed().text());
     return {};
   }
 
@@ -113,6 +120,7 @@ class Mapper {
     };
     if (n_crowded_ > 0 && !options_.oversubscribe)
       add_note(mapping_.note, core_note_ + more(n_crowded_) + " (--oversubscribe: no such note)");
+    if (n_lacking_cpus_ > 0) add_note(mapping_.note, cpu_note_ + more(n_lacking_cpus_));
     if (n_sharing_gpus_ > 0) add_note(mapping_.note, gpu_note_ + more(n_sharing_gpus_));
   }
 
@@ -120,8 +128,8 @@ class Mapper {
   std::span<const Host> hosts_;
   Mapping mapping_;
   std::map<std::string, Bound> known_;
-  std::string core_note_, gpu_note_;
-  std::size_t n_crowded_ = 0, n_sharing_gpus_ = 0;
+  std::string core_note_, gpu_note_, cpu_note_;
+  std::size_t n_crowded_ = 0, n_sharing_gpus_ = 0, n_lacking_cpus_ = 0;
 };
 
 }  // namespace

@@ -145,7 +145,7 @@ constexpr Option kOptions[] = {
 
     {"-x", "--env --set", "VAR[=VALUE]", Group::kEnvironment, true,
      "set a variable; the whole environment is passed anyway; ^VAR removes one; VAR may hold * and "
-     "?, and none passes nothing",
+     "?, and none passes only what other -x name",
      add_edit},
     {"--env-file", "-env-file", "FILE", Group::kEnvironment, true,
      "the same from a file: on each line what -x takes; lines that begin with # are skipped",
@@ -164,7 +164,8 @@ constexpr Option kOptions[] = {
     {"--timestamp-output", "-timestamp-output", "", Group::kOutput, false,
      "begin each line with the time", set<true, &CommandLine::output, &OutputOptions::timestamp>},
     {"--output-dir", "", "DIR", Group::kOutput, false,
-     "write each rank's output to DIR/rank.NNNN.out and .err instead of the terminal",
+     "write each rank's output to DIR/rank.0000.out and .err (of rank 0) and so on, instead of the "
+     "terminal",
      read<files_of_directory, &CommandLine::output, &OutputOptions::files>},
     {"--output-file", "", "PATTERN", Group::kOutput, false,
      "the same to files with names of your own, made on the rank's host: %r is the rank, %h the "

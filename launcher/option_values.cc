@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "base/file.h"
 #include "base/words.h"
@@ -59,6 +60,10 @@ Status read_object(const std::string& word, MapOptions& map) {
 Result<int> read_count(std::string_view word, int least) {
   int value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error == std::errc::result_out_of_range && end == word.data() + word.size() &&
+      !word.starts_with('-'))
+    return fail(Code::kInvalid, fmt::format("'{}' is too large: want at most {}", word,
+                                            std::numeric_limits<int>::max()));
   if (error != std::errc() || end != word.data() + word.size() || value < least)
     return wrong(word, fmt::format("a whole number of at least {}", least));
   return value;
@@ -249,10 +254,10 @@ Result<EnvironmentEdit> read_environment_edit(std::string_view word) {
     word = "*";
     edit.kind = EnvironmentEdit::Kind::kUnset;
   }
-  const bool sets_pattern =
-      edit.kind == EnvironmentEdit::Kind::kSet && word.find_first_of("*?[") != word.npos;
-  if (word.empty() || sets_pattern)
-    return wrong(typed, "a variable (NAME, NAME=value, 'PREFIX*', ^NAME)");
+  if (word.empty()) return wrong(typed, "a variable (NAME, NAME=value, 'PREFIX*', ^NAME)");
+  if (edit.kind == EnvironmentEdit::Kind::kSet && word.find_first_of("*?[") != word.npos)
+    return fail(Code::kInvalid,
+                fmt::format("'{}' is a pattern, which takes no value: want NAME=value", word));
   edit.pattern = word;
   return edit;
 }

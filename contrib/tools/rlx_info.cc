@@ -263,7 +263,7 @@ void show_man() {
                roff(knob.sentence), roff(knob.type),
                knob.default_value.empty() ? "empty" : roff(knob.default_value));
   }
-  fmt::print(".SH SEE ALSO\n.BR rlxrun (1),\n.BR rlx\\-info (1)\n");
+  fmt::print(".SH SEE ALSO\n.BR rlxrun (1),\n.BR rlx\\-eplb (1)\n");
 }
 
 int show_all() {

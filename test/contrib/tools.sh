@@ -32,6 +32,9 @@ for wrong in 'explain' 'explain all_redude 8 f32' 'explain all_reduce 8Q f32' 'e
   expect "rlx-info $wrong is a mistake" 2 "$info" $wrong
 done
 expect 'rlx-info man' 0 "$info" man
+that 'the manual page names other pages that exist' test -z \
+  "$(sed -n '/SEE ALSO/,$s/^.BR \([^ ]*\) (1).*/\1.1/p' "$work/out" | sed 's/[\]//g' | while read -r page; do
+    [ -e "$build/$page" ] || echo "$page"; done)"
 that 'is a manual page' sh -c "man --warnings -l '$work/out' >'$work/page' 2>'$work/err' || ! command -v man; ! test -s '$work/err'"
 
 # shellcheck disable=SC2086

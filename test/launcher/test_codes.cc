@@ -160,6 +160,33 @@ Test(ranks, get_the_variables_of_a_file, .timeout = 60) {
             bare.text().c_str());
 }
 
+Test(ranks, get_only_what_is_named_beside_none_in_any_order, .timeout = 60) {
+  const struct {
+    const char* words;
+    const char* wanted;
+  } table[] = {{"-x none -x FOO_A", "1"},           {"-x FOO_A -x none", "1"},
+               {"-x none -x FOO_*", "1 2"},         {"-x FOO_* -x none", "1 2"},
+               {"-x FOO_B=5 -x none", "5"},         {"-x none -x FOO_B=5 -x FOO_*", "1 5"},
+               {"-x none -x FOO_* -x ^FOO_A", "2"}, {"-x none -x ^FOO_A -x FOO_*", "2"},
+               {"-x ^FOO_A -x FOO_A", "1 2"},       {"-x none", ""}};
+  const CommandOptions options{.environment = {"FOO_A=1", "FOO_B=2"}};
+  for (const auto& row : table) {
+    auto words = cut(std::string("-n 1 ") + row.words);
+    for (const char* word : {"sh", "-c", "echo $FOO_A $FOO_B"}) words.emplace_back(word);
+    const auto result = rlxrun(words, options);
+    expect_same(result.out, std::string(row.wanted) + "\n", row.words + result.text());
+  }
+}
+
+Test(ranks, of_which_a_variable_was_asked_that_is_not_there_start_with_a_note, .timeout = 60) {
+  for (const std::string name : {"NOTSET", "NOTSET*"}) {
+    const auto told = run({built("rlxrun"), "-n", "1", "-x", name, "true"});
+    expect_same(told.err, "rlxrun: -x " + name + ": no such variable here\n");
+    cr_expect_eq(told.code, 0);
+    expect_same(rlxrun({"-n", "1", "-x", name, "true"}).err, "");  // it has -q
+  }
+}
+
 Test(ranks, stay_within_the_cpus_the_launcher_may_use, .timeout = 60) {
   const auto one = run({"taskset", "-c", "0", built("rlxrun"), "-n", "2", "--bind-to", "core", "sh",
                         "-c", "taskset -pc $$ | sed 's/.*: //'"});

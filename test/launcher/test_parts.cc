@@ -89,7 +89,7 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"-n x ./a", "'x' is not a whole number"},
                {"-n 0 ./a", "at least 1"},
                {"-n -3 ./a", "at least 1"},
-               {"-n 99999999999 ./a", "whole number"},
+               {"-n 99999999999 ./a", "too large: want at most 2147483647"},
                {"--bnd-to core ./a", "did you mean --bind-to?"},
                {"--tagoutput ./a", "did you mean --tag-output?"},
                {"-np 2 --oversubscrib ./a", "(word 3, before the program)"},
@@ -106,7 +106,7 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"--cpu-list 3-1 ./a", "0-3,8"},
                {"--oversubscribe=yes ./a", "takes no value"},
                {"-x =1 ./a", "'=1'"},
-               {"-x P*=1 ./a", "NAME=value"},
+               {"-x P*=1 ./a", "'P*' is a pattern, which takes no value"},
                {"--rm pbspro ./a", "slurm, pbs, lsf"},
                {"./a : --timeout 3 ./b", "before the first program"},
                {"./a :", "beside ':'"},
@@ -188,6 +188,7 @@ Test(options, are_each_spelled_once_and_documented) {
   for (const char* code : {"124", "126", "127", "128+S", "129, 130, 143"})
     cr_expect(holds(help_text(), code), "%s", code);
   cr_expect(holds(man_page(), ".SH EXIT STATUS"));
+  cr_expect(holds(help_text(), "rank.0000.out"));
 }
 
 Test(options, read_times_in_the_usual_forms) {

@@ -135,6 +135,20 @@ Test(place, refuses_too_many_ranks_with_a_table_and_the_way_out) {
   }
 }
 
+Test(place, names_the_cpus_of_a_list_that_are_not_there) {
+  const Cluster cluster;
+  const struct {
+    const char *words, *wanted;
+  } table[] = {
+      {"--host a --cpu-list 0-99 -n 2 ./p",
+       "--cpu-list 0-99 names cpus that a may not use: 4-99 (it may use 0-3)"},
+      {"--host a,b,c -ppn 1 --cpu-list 1,5 --bind-to none ./p",
+       "--cpu-list 1,5 names cpus that a may not use: 5 (it may use 0-3) and so on 2 more hosts"},
+      {"--host big,a -n 2 --cpu-list 0-99 ./p", ""},  // nothing runs on a
+      {"--host a --cpu-list 0-3 -n 2 ./p", ""}};
+  for (const auto& row : table) expect_same(cluster.plan(row.words)->mapping.note, row.wanted);
+}
+
 Test(place, puts_ranks_near_their_gpus) {
   Cluster cluster;
   // 128 cores of two threads: cpus 0-127 in the first package with GPUs 0-3, 128-255 in the second.
