@@ -97,7 +97,9 @@ int Daemon::run(Fd in, Fd out) {
   loop_.run();
   if (node_ && !quiet_) return 1;  // the guard ends what is left
   guard_.dismiss();
-  [[maybe_unused]] const LocalNode* left_behind = node_.release();
+  if (node_ && !node_->used_pmix()) [[maybe_unused]]
+    const LocalNode* left_behind = node_.release();
+  node_.reset();
   return 0;
 }
 

@@ -148,7 +148,9 @@ LaunchEnd Launch::run() {
   cluster->connect([&](Facts facts) { nodes_are_known(head, *cluster, std::move(facts)); });
   loop.run();
   guard.dismiss();
-  [[maybe_unused]] const LocalNode* left_behind = cluster->take_local().release();
+  auto local = cluster->take_local();
+  if (local && !local->used_pmix()) [[maybe_unused]]
+    const LocalNode* left_behind = local.release();
   const Outcome& outcome = head.outcome();
   return {outcome.exit_code(), outcome.signal_number(), outcome.may_restart()};
 }

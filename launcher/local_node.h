@@ -46,10 +46,11 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   // `exchange` joins its PMIx server with those of other nodes.
   static Result<std::unique_ptr<LocalNode>> create(Loop& loop, NodeSetup setup, NodeEvents& head,
                                                    std::unique_ptr<pmix::Exchange> exchange);
-  // For tests and for starts that failed. A program that ends after its ranks leaves its node
-  // behind instead: jobs are deregistered by then, and PMIx_server_finalize waits for ever where a
-  // rank died while it connected (libpmix 4.2 locks what it has freed).
   ~LocalNode() override;
+
+  // Whether a rank has spoken to libpmix, which then has files of ranks to remove when it is shut
+  // down. Otherwise that would only take time.
+  bool used_pmix() const { return used_pmix_; }
 
   void start(const JobSpec& job) override;
   void signal(int signal_number) override;

@@ -13,7 +13,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -180,16 +183,37 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   }
   auto server = std::unique_ptr<Server>(new Server(std::move(impl)));
   RLX_TRY(watch_connections());
-  RLX_TRY(watch_held_ranks());
   return server;
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
+namespace {
+
+// Removes what clients have registered for removal, and stops libpmix's threads. False where it
+// does not come back: libpmix 4.2 locks what it has freed where a rank died while it connected.
+bool finalize_library() {
+  constexpr std::chrono::milliseconds kPatience{500};  // it takes 2
+  const AllSignalsBlocked blocked;                     // the thread inherits it
+  std::promise<void> done;
+  const auto ended = done.get_future();
+  std::thread([done = std::move(done)]() mutable {
+    PMIx_server_finalize();
+    done.set_value();
+  }).detach();
+  return ended.wait_for(kPatience) == std::future_status::ready;
+}
+
+}  // namespace
+
 Server::~Server() {
   while (!impl_->jobs.empty()) deregister_job(impl_->jobs.begin()->first);
-  PMIx_server_finalize();
-  upcall_target = nullptr;
+  if (finalize_library()) {
+    upcall_target = nullptr;
+  } else {
+    log::info("PMIx_server_finalize does not come back: its threads are left behind");
+    [[maybe_unused]] const Impl* left_behind = impl_.release();  // they may still call it
+  }
 }
 
 int Server::fd() const { return impl_->shift.fd(); }
