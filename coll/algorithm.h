@@ -25,12 +25,14 @@ struct Model {
   // This process alone: a byte copied, a byte of input reduced.
   double copy_us = 0.00001;
   double gamma_us = 0.00001;
-  double switch_us = 0;                  // a wait for a rank that has to be given a core first
-  std::uint64_t cache_bytes = 32 << 20;  // shared by the ranks of this host
-  int cores = 1;                         // that this host's ranks may use; all ranks say the same
+  double switch_us = 0;  // a wait for a rank that has to be given a core first
+  int cores = 1;         // that this host's ranks may use; all ranks say the same
+  // What the ranks of this host share, for Params::results.
+  std::uint64_t cache_bytes = 32 << 20;
 };
 
-// Sizes that algorithms cut their work into. All ranks must use the same.
+// Sizes that algorithms cut their work into, which must be the same on all ranks, and how they
+// store.
 struct Params {
   std::uint64_t message_bytes = 1 << 20;  // of pipelined messages
   std::uint64_t segment_bytes = 1 << 20;  // of staged plans, at most kStageBytes

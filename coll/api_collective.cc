@@ -82,9 +82,9 @@ Status check_apart(const Call& call, Communicator& comm, bool is_root) {
   const std::uint64_t n = call.count * size_of(call.dtype);
   const auto p = static_cast<std::uint64_t>(comm.size());
   const std::uint64_t n_in = blocks_in(coll) ? n * p : n, n_out = blocks_out(coll) ? n * p : n;
-  if (!overlap(call.in, n_in, call.out, n_out)) [[likely]]
+  if (!overlap(call.in, n_in, call.out, n_out) || comm.collectives().works_in_place(call))
+      [[likely]]
     return {};
-  if (comm.collectives().shape_of(call).in_place) return {};
   return fail(Code::kInvalid,
               fmt::format("in ({} bytes at {}) and out ({} bytes at {}) overlap, and not as {} in "
                           "place allows: use two buffers",

@@ -251,6 +251,7 @@ Request* Collectives::start(const Call& call) { return impl_->engine.start(impl_
 Shape Collectives::shape_of(const Call& call) const {
   return impl_->shape_of(call, impl_->in_place_of(call), false);
 }
+bool Collectives::works_in_place(const Call& call) const { return impl_->in_place_of(call); }
 Selector& Collectives::selector() { return impl_->selector; }
 const Group& Collectives::group() const { return impl_->channel.group; }
 int Collectives::n_pending() const { return impl_->channel.n_pending; }

@@ -41,6 +41,8 @@ class Collectives {
 
   // What this communicator would do with a call, for rlx-info; the call's buffers may be nullptr.
   Shape shape_of(const Call& call) const;
+  // The input lies where the result goes, as rlx.h allows.
+  bool works_in_place(const Call& call) const;
   Selector& selector();
   const Group& group() const;
   // Started and not finished: such a communicator must not be freed.

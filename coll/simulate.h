@@ -20,9 +20,10 @@
 namespace rlx {
 
 struct SimOptions {
-  bool one_host = false;                 // ranks share memory
-  int cores = 64;                        // fewer than ranks: plans for crowded hosts
-  std::uint64_t cache_bytes = 32 << 20;  // smaller than buffers: plans that go past the caches
+  bool one_host = false;  // ranks share memory
+  int cores = 64;         // fewer than ranks: plans for crowded hosts
+  // Smaller than buffers: plans that go past the caches.
+  std::uint64_t cache_bytes = 32 << 20;
   std::uint64_t seed = 1;
   std::string rules;  // text of a rules file: to force an algorithm
 };

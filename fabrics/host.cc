@@ -77,8 +77,10 @@ std::uint64_t available_memory() {
   return least;
 }
 
+namespace {
+
 // From sysfs: the C library adds up all caches of a package where a virtual machine sees one.
-std::optional<std::uint64_t> last_level_cache_bytes() {
+std::optional<std::uint64_t> largest_cache() {
   std::uint64_t most = 0, n_kib = 0;
   for (int index = 0;; ++index) {
     std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
@@ -87,6 +89,14 @@ std::optional<std::uint64_t> last_level_cache_bytes() {
   }
   if (most == 0) return std::nullopt;
   return most;
+}
+
+}  // namespace
+
+// Asked for each communicator.
+std::optional<std::uint64_t> last_level_cache_bytes() {
+  static const auto n_bytes = largest_cache();
+  return n_bytes;
 }
 
 }  // namespace rlx

@@ -80,8 +80,7 @@ constexpr Option kOptions[] = {
      read_into<read_per_node, &CommandLine::map>},
     {"--launcher", "-launcher --bootstrap -bootstrap", "HOW", Group::kRun, false,
      "start daemons on other hosts by ssh, slurm (srun), flux (flux exec), manual (you type what "
-     "it "
-     "prints) or a command",
+     "it prints) or a command",
      read<text, &CommandLine::tree, &TreeOptions::launcher>},
     {"--launch-agent", "-launcher-exec --rsh-agent", "COMMAND", Group::kRun, false,
      "the same with a command that does what ssh does: COMMAND [-p PORT] [USER@]HOST LINE",
@@ -173,8 +172,7 @@ constexpr Option kOptions[] = {
      read<read_output_file, &CommandLine::output, &OutputOptions::files>},
     {"--output-mode", "", "MODE", Group::kOutput, false,
      "what happens to files of --output-dir or --output-file that are there: truncate (default) or "
-     "append; a job "
-     "that --max-restarts starts again appends",
+     "append; a job that --max-restarts starts again appends",
      read<read_output_mode, &CommandLine::output, &OutputOptions::append>},
     {"--tee", "", "", Group::kOutput, false,
      "with --output-dir or --output-file: to the terminal as well",

@@ -13,10 +13,10 @@
 namespace rlx::launcher {
 
 Result<int> read_count(std::string_view word, int least);
-// Whether "append" rather than "truncate".
 // Patterns of files (rank_files.h).
 Result<std::string> files_of_directory(const std::string& word);
 Result<std::string> read_output_file(const std::string& word);
+// Whether "append" rather than "truncate".
 Result<bool> read_output_mode(std::string_view word);
 // TERM or SIGTERM.
 Result<int> read_signal(std::string_view word);

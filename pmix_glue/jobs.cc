@@ -195,6 +195,7 @@ Status register_ranks(const Job& job, const std::vector<uint32_t>& local) {
 
 Status Server::Impl::register_job(const Job& job) {
   RLX_TRY(check(job));
+  if (job.stop_in_init) RLX_TRY(watch_held_ranks());
   // libpmix looks for its own host's name in the map.
   if (options.node >= job.nodes.size() || job.nodes[options.node] != options.hostname)
     return fail(Code::kInternal, fmt::format("node {} of job {} is not {}", options.node, job.name,

@@ -28,6 +28,13 @@ std::vector<SocketAddress> loopback_of(const Listener& listener) {
   return addresses;
 }
 
+// Shell that keeps the value of an option in $which, skips the others, and leaves the command in
+// $@.
+std::string take_options(const std::string& option) {
+  return "for word; do shift; case $word in " + option +
+         "=*) which=${word#*=};; --*) ;; *) set -- \"$word\" \"$@\"; break;; esac; done\n";
+}
+
 }  // namespace
 
 Test(dial, lets_in_who_knows_the_secret_and_nobody_else, .timeout = 60) {
@@ -112,10 +119,9 @@ Test(dial, serves_daemons_that_flux_exec_starts, .timeout = 60) {
       << "\n"
          "trap 'kill $pids' TERM\n"
          "shift\n"
-         "for word; do shift; case $word in --rank=*) ranks=${word#*=};; --*) ;; "
-         "*) set -- \"$word\" \"$@\"; break;; esac; done\n"
-         "read -r line\n"
-         "for rank in $(echo $ranks | tr , ' '); do\n"
+      << take_options("--rank")
+      << "read -r line\n"
+         "for rank in $(echo $which | tr , ' '); do\n"
          "  test \"$rank\" = \"$FAIL\" && { "
          "echo \"flux-exec: Error: rank $rank: $1: No such file or directory\" >&2; continue; }\n"
          "  echo \"$line\" | FLUX_URI=of.f$rank SLURMD_NODENAME=f$rank \"$@\" &\n"
@@ -154,17 +160,15 @@ Test(dial, serves_daemons_that_flux_exec_starts, .timeout = 60) {
 Test(dial, serves_daemons_that_srun_starts, .timeout = 60) {
   const TempDir dir;
   const std::string srun = dir / "srun";
-  std::ofstream(srun)
-      << "#!/bin/sh\n"
-         "echo \"$*\" >"
-      << dir / "said"
-      << "\nenv | grep ^SLURM_NTASKS && exit 9\n"
-         "for word; do shift; case $word in --nodelist=*) nodes=${word#*=};; --*) ;; "
-         "*) set -- \"$word\" \"$@\"; break;; esac; done\n"
-         "read -r line\n"
-         "test \"$FAIL\" && { echo 'srun: error: no' >&2; exit 3; }\n"
-         "for node in $(echo $nodes | tr , ' '); do echo \"$line\" | "
-         "SLURMD_NODENAME=$node \"$@\" & done\nwait\n";
+  std::ofstream(srun) << "#!/bin/sh\n"
+                         "echo \"$*\" >"
+                      << dir / "said"
+                      << "\nenv | grep ^SLURM_NTASKS && exit 9\n"
+                      << take_options("--nodelist")
+                      << "read -r line\n"
+                         "test \"$FAIL\" && { echo 'srun: error: no' >&2; exit 3; }\n"
+                         "for node in $(echo $which | tr , ' '); do echo \"$line\" | "
+                         "SLURMD_NODENAME=$node \"$@\" & done\nwait\n";
   chmod(srun.c_str(), 0755);
   const CommandOptions options{
       .environment = {"PATH=" + dir.path() + ":/usr/bin:/bin", "SLURM_NTASKS=7"}};
