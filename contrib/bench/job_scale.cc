@@ -69,6 +69,7 @@ class Taker final : public Node {
   void input(RankId, std::string) override {}
   void input_ended(RankId) override {}
   void resize(RankId, WindowSize) override {}
+  void release() override {}
   void spawn_answer(std::uint64_t, const Result<std::string>&) override {}
   void report() override {}
   JobSpec read;
