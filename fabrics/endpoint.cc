@@ -200,7 +200,8 @@ Status Endpoint::wait(Request* request, Deadline deadline) {
 }
 
 Status Endpoint::flush(Deadline deadline) {
-  return until(
+  deadline = deadline.started();
+  const Status flushed = until(
       [&] {
         const bool moved = impl_->poll();
         const bool sent =
@@ -209,11 +210,13 @@ Status Endpoint::flush(Deadline deadline) {
         return sent ? Turn::kDone : moved ? Turn::kMoved : Turn::kIdle;
       },
       deadline);
+  if (flushed || flushed.error().code != Code::kTimeout) return flushed;
+  return fail(Code::kTimeout,
+              fmt::format("after {} ms: {}", deadline.limit_ms(), impl_->describe_unsent()));
 }
 
 const Error* Endpoint::failed(int rank) const { return impl_->peers[rank].failed.get(); }
 int Endpoint::first_failed() const { return impl_->first_failed; }
-void Endpoint::fail_peer(int rank, const Error& why) { impl_->fail_peer(rank, why.text); }
 
 void Endpoint::report_failure(int rank, std::string cause) {
   {

@@ -101,15 +101,15 @@ class Endpoint {
     return waiter().until(
         turn, [this] { check(); }, deadline);
   }
-  // Until nothing we sent is still here, see cancel().
+  // Until nothing we sent is still here, see cancel(); kTimeout names a message that is.
   Status flush(Deadline deadline);
 
   // The error operations with `rank` complete with; nullptr while it lives.
   const Error* failed(int rank) const;
   // Of all failed ranks the one that failed first; -1 if none.
   int first_failed() const;
-  void fail_peer(int rank, const Error& why);
-  // From any thread (the bootstrap's watch): as fail_peer, at the next poll; ends a sleep.
+  // From any thread (the bootstrap's watch): the rank counts as failed from the next poll on; ends a
+  // sleep.
   void report_failure(int rank, std::string cause);
   // Which ranks a context's receives from any source depend on.
   void set_group(std::uint32_t context, std::vector<int> ranks);

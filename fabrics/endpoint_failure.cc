@@ -9,11 +9,12 @@
 
 namespace rlx {
 
-void Endpoint::Impl::fail_peer(int failed_rank, std::string cause, bool is_failure) {
+void Endpoint::Impl::fail_peer(int failed_rank, std::string cause, bool is_failure,
+                               std::string_view how) {
   PeerState& peer = peers[failed_rank];
   if (peer.failed) return;
   peer.failed = std::make_unique<Error>(
-      Error{Code::kPeerFailed, fmt::format("{} is gone: {}", who(failed_rank), cause)});
+      Error{Code::kPeerFailed, fmt::format("{} {}: {}", who(failed_rank), how, cause)});
   peer.single_bytes = -1;
   if (n_failed++ == 0) first_failed = failed_rank;
   log::debug("{}", peer.failed->text);
@@ -183,10 +184,24 @@ void Endpoint::Impl::abandon(Request* request, std::int64_t after_ms) {
   if (!cancel(request)) {
     const bool receives = request->kind == Request::Kind::kRecv;
     const RecvOp* const op = receives ? static_cast<const RecvOp*>(request) : nullptr;
-    fail_peer(op ? op->message->source : request->source, text);
+    fail_peer(op ? op->message->source : request->source, text, true, "was given up");
   }
   request->cancelled = false;
   request->finish(Code::kTimeout, text);
+}
+
+std::string Endpoint::Impl::describe_unsent() {
+  std::string first;
+  int n_more = 0;
+  send_pool.for_each_live([&](const SendOp& op) {
+    if (op.has_left()) return;
+    if (first.empty())
+      first = describe(&op);
+    else
+      ++n_more;
+  });
+  if (first.empty()) return "the last of what was sent has not left";
+  return n_more == 0 ? first : fmt::format("{}; and {} more", first, n_more);
 }
 
 int Endpoint::Impl::n_in_use(std::uint32_t context) {

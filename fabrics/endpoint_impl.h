@@ -79,6 +79,8 @@ struct SendOp : Request, ListNode<SendOp> {
   bool live = false;
   bool unwanted = false;  // somebody tried to cancel it: nobody may ever take it
   std::int64_t noticed_ns = 0;
+
+  bool has_left() const { return done || (unwanted && stage == Stage::kAsked); }
 };
 
 struct Message;
@@ -225,7 +227,8 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   void give_back(int from, std::uint64_t charge);
 
   // endpoint_failure.cc
-  void fail_peer(int rank, std::string cause, bool is_failure = true);
+  void fail_peer(int rank, std::string cause, bool is_failure = true,
+                 std::string_view how = "is gone");
   std::function<void(int rank, const std::string& cause)> tell_failure;  // the bootstrap's, if any
   void fail_sends(int rank, const Error& why);
   void fail_receives(int rank, const Error& why);
@@ -238,6 +241,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   void nudge(int to);
   std::string describe(const Request* request) const;
   std::vector<Pending> pending();
+  std::string describe_unsent();  // what all_left() waits for
   int n_in_use(std::uint32_t context);
   bool all_left();
   std::string who(int rank) const;

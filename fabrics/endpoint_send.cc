@@ -185,9 +185,7 @@ bool Endpoint::Impl::pump_busy() {
 // Nothing that anybody wants is still to be sent.
 bool Endpoint::Impl::all_left() {
   bool left = busy.empty();
-  send_pool.for_each_live([&](const SendOp& op) {
-    left &= op.done || (op.unwanted && op.stage == SendOp::Stage::kAsked);
-  });
+  send_pool.for_each_live([&](const SendOp& op) { left &= op.has_left(); });
   return left;
 }
 

@@ -317,3 +317,33 @@ Test(failure, a_timeout_says_what_is_missing, .timeout = 120) {
   const auto result = fork_world(2, body);
   cr_assert(result.ok, "%s", result.text.c_str());
 }
+
+Test(failure, a_flush_says_what_nobody_takes, .timeout = 120) {
+  for (const char* fabrics : kFabrics) {
+    const auto body = [&](Bootstrap& boot) {
+      auto ep = open(boot, fabrics);
+      std::vector<char> data(kHuge);
+      if (boot.facts().rank == 0) {
+        if (ep->shm() != nullptr) ep->shm()->set_crowded(false);
+        Request* const a = ep->isend(1, make_tag(2, 5), data.data(), kHuge);
+        Request* const b = ep->isend(1, make_tag(2, 6), data.data(), kHuge);
+        const Status status = ep->flush(Deadline::after_ms(150));
+        RLX_EXPECT(!status && status.error().code == Code::kTimeout, "no timeout");
+        RLX_EXPECT(status.error().text ==
+                       fmt::format("after 150 ms: send of {} bytes to rank 1 (testhost), tag 5: it "
+                                   "has posted no receive for it; and 1 more",
+                                   kHuge),
+                   "'{}'", status.error().text);
+        // One that is given up is not said to be gone, and keeps nobody from leaving.
+        ep->abandon(a, 100);
+        RLX_EXPECT(ep->failed(1)->text.starts_with("rank 1 (testhost) was given up: after 100 ms"),
+                   "'{}'", ep->failed(1)->text);
+        RLX_EXPECT_OK(ep->flush(soon()));
+        a->release(), b->release();
+      }
+      RLX_EXPECT_OK(boot.finalize(soon()));
+    };
+    const auto result = fork_world(2, body, {.timeout_ms = 20000});
+    cr_assert(result.ok, "%s: %s", fabrics, result.text.c_str());
+  }
+}
