@@ -108,8 +108,8 @@ class Endpoint {
   const Error* failed(int rank) const;
   // Of all failed ranks the one that failed first; -1 if none.
   int first_failed() const;
-  // From any thread (the bootstrap's watch): the rank counts as failed from the next poll on; ends a
-  // sleep.
+  // From any thread (the bootstrap's watch): the rank counts as failed from the next poll on; ends
+  // a sleep.
   void report_failure(int rank, std::string cause);
   // Which ranks a context's receives from any source depend on.
   void set_group(std::uint32_t context, std::vector<int> ranks);

@@ -18,7 +18,9 @@
 #include <future>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "pmix_glue/info.h"
 #include "pmix_glue/server_impl.h"
@@ -120,6 +122,17 @@ bool loopback_is_up() {
   return up;
 }
 
+// libpmix and its libevent want about a dozen, and end the process where they get none.
+bool has_spare_descriptors() {
+  constexpr int kWanted = 20;
+  std::vector<Fd> spare;
+  while (spare.size() < kWanted) {
+    spare.emplace_back(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+    if (!spare.back()) return false;
+  }
+  return true;
+}
+
 // What libpmix says by itself ("send_msg: write failed") would stand among the output of ranks, and
 // what matters comes to us as a status.
 void silence_library() {
@@ -167,6 +180,9 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
     return fail(Code::kSystem,
                 "the loopback interface is down, and the PMIx server of this host listens on "
                 "127.0.0.1: ip link set lo up");
+  if (!has_spare_descriptors())
+    return fail(Code::kSystem,
+                "this process can open too few files for a PMIx server (ulimit -n?)");
   if (!enter_single_rounds())
     log::warn("this program does not export its epoll_wait: ranks that die together may crash it");
   clean_own_environment();

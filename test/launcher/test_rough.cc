@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -28,6 +29,19 @@ Test(rough, ranks_that_die_while_others_join_hang_nobody, .timeout = 120) {
   for (int i = 0; i < 60; ++i) {
     const auto result = run({"sh", "-c", job}, {.timeout_ms = 5000});
     cr_assert(result.code == 1 && !result.timed_out, "%d: %s", i, result.text().c_str());
+  }
+}
+
+// libevent and libpmix end a process that gets no descriptors, in words of their own.
+Test(rough, too_few_descriptors_are_said_in_our_words, .timeout = 60) {
+  for (int limit = 10; limit <= 40; ++limit) {
+    const auto result = run(
+        {"sh", "-c", fmt::format("ulimit -n {}; exec {} -q -n 1 true", limit, built("rlxrun"))});
+    if (result.code == 0) continue;
+    cr_expect(result.code == 1 && result.err.starts_with("rlxrun: ") &&
+                  std::ranges::count(result.err, '\n') == 1 &&
+                  result.err.find("open") != std::string::npos,
+              "%d: %s", limit, result.text().c_str());
   }
 }
 
