@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include <ctime>
-#include <filesystem>
 #include <vector>
 
 #include "launcher/process.h"
+#include "launcher/scratch.h"
 
 namespace rlx::launcher {
 namespace {
@@ -81,8 +81,7 @@ void clean_up(const Orders& orders) {
     const timespec pause{0, 10'000'000};
     nanosleep(&pause, nullptr);
   }
-  std::error_code ignored;
-  for (const auto& directory : orders.directories) std::filesystem::remove_all(directory, ignored);
+  for (const auto& directory : orders.directories) remove_scratch(directory);
 }
 
 [[noreturn]] void guard_main(int pipe, int hang_up, pid_t launcher) {

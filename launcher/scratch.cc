@@ -61,7 +61,7 @@ Result<std::unique_ptr<Scratch>> Scratch::create(const std::vector<std::string>&
   return last;
 }
 
-Scratch::~Scratch() { remove_tree(path_); }
+Scratch::~Scratch() { remove_scratch(path_); }
 
 std::vector<std::string> scratch_directories(const std::string& parent) {
   std::vector<std::string> found;
@@ -85,6 +85,11 @@ void remove_stale_scratch(const std::string& parent) {
     if (!fd || fstat(fd.get(), &info) != 0 || info.st_uid != geteuid()) continue;
     if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) remove_tree(path);
   }
+}
+
+void remove_scratch(const std::string& path) {
+  remove_tree(path);
+  remove_stale_scratch(std::filesystem::path(path).parent_path());
 }
 
 }  // namespace rlx::launcher

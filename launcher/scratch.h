@@ -32,5 +32,8 @@ class Scratch {
 std::vector<std::string> scratch_directories(const std::string& parent);
 // Removes directories of this user in `parent` whose owner is gone.
 void remove_stale_scratch(const std::string& parent);
+// At the end of a launch: its own directory, and those of launchers among its ranks, which may have
+// been killed together with their guards.
+void remove_scratch(const std::string& path);
 
 }  // namespace rlx::launcher

@@ -29,6 +29,12 @@ constexpr std::uint64_t kHuge = 24 << 20;
   for (;;) pause();
 }
 
+void kill_and_wait(pid_t pid) {
+  pollfd ended{static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), POLLIN, 0};
+  kill(pid, SIGKILL);
+  RLX_EXPECT(poll(&ended, 1, 20000) == 1, "process {} does not die", pid);
+}
+
 void expect_failure(const Status& status, int rank) {
   RLX_EXPECT(!status && status.error().code == Code::kPeerFailed, "{}",
              status ? "success" : status.error().text);
@@ -162,9 +168,7 @@ Test(failure, a_sender_dies_in_the_middle_of_a_message, .timeout = 120) {
       std::vector<char> into(kHuge);
       Request* const r = ep->irecv(1, 1, kWholeTag, into.data(), kHuge);
       RLX_EXPECT_OK(ep->until([&] { return until_some_came(*ep); }, soon()));
-      pollfd ended{static_cast<int>(syscall(SYS_pidfd_open, sender.load(), 0)), POLLIN, 0};
-      kill(sender, SIGKILL);
-      RLX_EXPECT(poll(&ended, 1, 20000) == 1, "rank 1 does not die");
+      kill_and_wait(sender);
       expect_failure(finish(*ep, r), 1);
     };
     const auto result =
@@ -174,14 +178,23 @@ Test(failure, a_sender_dies_in_the_middle_of_a_message, .timeout = 120) {
 }
 
 Test(failure, a_sender_dies_before_it_is_answered, .timeout = 120) {
+  auto& sender = shared_number();
   one_dies(
       "rendezvous without an answer",
-      [](Endpoint& ep) {
+      [&](Endpoint& ep) {
         static const std::vector<char> data(kHuge);
-        if (ep.shm() != nullptr) ep.shm()->set_crowded(false);  // nobody reads it from here
+        sender = getpid();
         RLX_EXPECT(ep.isend(0, 1, data.data(), kHuge) != nullptr, "sent at once");
+        for (;;) ep.poll();
       },
-      [](Endpoint& ep) {
+      [&](Endpoint& ep) {
+        RLX_EXPECT_OK(ep.until(
+            [&] {
+              ep.poll();
+              return ep.iprobe(1, 1, kWholeTag) ? Turn::kDone : Turn::kIdle;
+            },
+            soon()));
+        kill_and_wait(sender);
         std::vector<char> into(kHuge);
         expect_failure(finish(ep, ep.irecv(1, 1, kWholeTag, into.data(), kHuge)), 1);
       });

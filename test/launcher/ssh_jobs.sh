@@ -159,7 +159,14 @@ start --host h1:1,h2:1,h3:1 --heartbeat 0.2
 on h2 pkill -STOP -o -x rlxrun
 ended 'a daemon that is stopped for too long' 1
 said 'is named by its host' err 'lost host h2 .*silent'
-that 'and its directories are gone' eventually on h2 sh -c '! ls -d /tmp/rlx.* /dev/shm/rlx.*'
+no_directories() { on "$1" sh -c '! ls -d /tmp/rlx.* /dev/shm/rlx.*'; }
+that 'and its directories are gone' eventually no_directories h2
+n=2
+start --host h2:1,h3:1 "$build/rlxrun" -q -n 1
+kill_head -KILL
+ended 'SIGKILL of an rlxrun whose ranks are rlxruns' 137
+for host in h1 h2 h3; do that "nor directories on $host" eventually no_directories $host; done
+n=3
 # Ranks that go on without a lost host.
 start --host h1:1,h2:1,h3:1 --on-failure continue
 on h2 pkill -9 -o -x rlxrun
