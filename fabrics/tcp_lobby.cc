@@ -277,9 +277,11 @@ void Lobby::step(Guest& guest) {
       ::recv(guest.fd.get(), guest.in.data() + guest.n_in, guest.in.size() - guest.n_in, 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
-    const char* const why = n == 0 ? "closed without a greeting" : strerror(errno);
+    const char* const why = n == 0 ? "closed before the end of its greeting" : strerror(errno);
     if (!guest.inbound()) return address_failed(guest, why);
-    return guest.stage == Stage::await_hello ? drop_stranger(guest, why) : drop(guest);
+    // One that says nothing may be a rank that was quicker by another of our addresses.
+    const bool is_stranger = guest.stage == Stage::await_hello && guest.n_in > 0;
+    return is_stranger ? drop_stranger(guest, why) : drop(guest);
   }
   guest.n_in += static_cast<std::size_t>(n);
   if (!may_be_greeting(guest.in, guest.n_in)) {
