@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 #include <sys/mman.h>
 
+#include <optional>
+
 #include "base/file.h"
 #include "base/words.h"
 #include "launcher/agent.h"
@@ -26,23 +28,26 @@ tl::unexpected<Error> wrong(const std::string& what) {
 
 std::string all_of(int fd) { return read_file(fmt::format("/proc/self/fd/{}", fd)).value_or(""); }
 
-// What a command prints, once it has ended well.
+// What a command prints, once it has ended well. One that takes longer is killed.
 Result<std::string> output_of(const std::vector<std::string>& command,
-                              const Environment& environment) {
+                              const Environment& environment, double limit_s) {
   const Fd in(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Fd out(memfd_create("output", MFD_CLOEXEC)), errors(memfd_create("errors", MFD_CLOEXEC));
   Loop loop;
   Helpers helpers(loop);
-  int status = 0;
+  std::optional<int> status;
   RLX_TRY(helpers.start(command, environment, {in.get(), out.get(), errors.get()}, [&](int how) {
     status = how;
     loop.stop();
   }));
+  const Watch limit = loop.after(limit_s, [&] { loop.stop(); });
   loop.run();
   if (status == 0) return all_of(out.get());
   const auto words = last_words(all_of(errors.get()));
-  return fail(Code::kSystem, ending_text(fmt::format("'{}'", fmt::join(command, " ")), status) +
-                                 (words.empty() ? "" : ": " + words));
+  const std::string name = fmt::format("'{}'", fmt::join(command, " "));
+  const std::string why = status ? ending_text(name, *status)
+                                 : fmt::format("{} did not answer within {:g} s", name, limit_s);
+  return fail(status ? Code::kSystem : Code::kTimeout, why + (words.empty() ? "" : ": " + words));
 }
 
 bool is_task(const Environment& environment) {
@@ -51,18 +56,21 @@ bool is_task(const Environment& environment) {
 
 }  // namespace
 
-Result<FluxHosts> ask_flux_for_hosts(const Environment& environment) {
+Result<FluxHosts> ask_flux_for_hosts(const Environment& environment, double limit_s) {
   std::vector<std::string> command{"flux", "hostlist", "local"};
-  auto said = output_of(command, environment);
-  if (!said && !is_task(environment)) {  // a flux-core that does not know "local" yet
+  auto said = output_of(command, environment, limit_s);
+  // A flux-core that does not know "local" yet.
+  if (!said && said.error().code != Code::kTimeout && !is_task(environment)) {
     const std::vector<std::string> older{"flux", "getattr", "hostlist"};
-    if (auto answer = output_of(older, environment)) {
+    if (auto answer = output_of(older, environment, limit_s)) {
       command = older;
       said = std::move(answer);
     }
   }
   if (!said) return wrong(said.error().text);
-  const std::string list(trimmed(*said));
+  // A start-up file or wrapper of the site may greet before the answer.
+  const auto lines = words_of(*said, "\r\n");
+  const auto list = lines.empty() ? "" : trimmed(lines.back());
   FluxHosts hosts{fmt::format("{}", fmt::join(command, " ")), {}};
   if (list.empty()) return wrong(fmt::format("'{}' names no host", hosts.command));
   auto names = expand_host_list(list);

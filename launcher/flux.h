@@ -15,7 +15,10 @@ struct FluxHosts {
   std::vector<std::string> names;  // by the rank that flux exec knows them by; may repeat
 };
 
+inline constexpr double kFluxAnswerTime = 10;  // seconds; it usually takes a fraction of one
+
 // Those of the job whose task this process is, or, as in a batch script, of the whole instance.
-Result<FluxHosts> ask_flux_for_hosts(const Environment& environment);
+Result<FluxHosts> ask_flux_for_hosts(const Environment& environment,
+                                     double limit_s = kFluxAnswerTime);
 
 }  // namespace rlx::launcher

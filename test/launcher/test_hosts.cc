@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "launcher/allocation.h"
+#include "launcher/flux.h"
 #include "launcher/host_file.h"
 #include "launcher/host_ranges.h"
 #include "launcher/hosts.h"
@@ -236,6 +237,7 @@ Test(managers, are_asked_by_command_where_they_are_flux) {
       "case \" $KNOWN \" in *\" $1 \"*) ;; *) echo \"flux: '$1' is not a flux command\" >&2; exit "
       "1;; "
       "esac\n"
+      "test \"$LIST\" = never && exec sleep 1000\n"
       "case \"$*\" in 'hostlist local') echo \"$LIST\";; 'getattr hostlist') echo \"old,$LIST\";; "
       "*) exit 9;; esac\n");
   chmod((dir / "flux").c_str(), 0755);
@@ -254,6 +256,7 @@ Test(managers, are_asked_by_command_where_they_are_flux) {
        "'flux hostlist local' exited with code 1: flux: 'hostlist'"},
       {"", "", "", "", "exited with code 1: flux: 'hostlist' is not a flux command; --rm none "},
       {"hostlist", "", "", "", "'flux hostlist local' names no host; --rm none "},
+      {"hostlist", "Welcome to Flux\n\nf[1-2]\n\n", "", "", "f1 f2"},
       {"hostlist", "f[", "", "", "'flux hostlist local' says 'f[' is not a list of hosts"},
   };
   for (const auto& row : table) {
@@ -270,6 +273,13 @@ Test(managers, are_asked_by_command_where_they_are_flux) {
   cr_expect(some.manager == Manager::kFlux && some.named);
   cr_expect_eq(some.hosts[0].flux_rank, 3);
   cr_expect_eq(some.hosts[1].flux_rank, 2);
+  const auto silent = ask_flux_for_hosts(
+      Environment({"PATH=" + dir.path() + ":/usr/bin:/bin", "KNOWN=hostlist", "LIST=never"}), 0.05);
+  cr_assert(!silent);
+  cr_expect(
+      silent.error().text.ends_with("'flux hostlist local' did not answer within 0.05 s; --rm none "
+                                    "takes no notice of Flux, then --host names hosts"),
+      "%s", silent.error().text.c_str());
   const auto missing = allocate("./a", {"FLUX_URI=local:///x", "PATH=/nowhere"});
   cr_assert(!missing);
   expect_same(
