@@ -71,6 +71,7 @@ class Branches {
   std::optional<std::string> start_agent(Branch& branch);
   void open_link(Branch& branch, Fd in, Fd out);
   void gather(const std::vector<TreeHost>& hosts);
+  Branch* find_called(const std::string& name);
   void arrived(const std::string& name, Fd socket);
   void muster_ended(const std::string& why);
   void give_up(Branch& branch, const std::string& cause);

@@ -6,6 +6,7 @@
 
 #include "launcher/agent.h"
 #include "launcher/branches.h"
+#include "launcher/hosts.h"
 #include "launcher/process.h"
 
 namespace rlx::launcher {
@@ -73,12 +74,29 @@ void Branches::gather(const std::vector<TreeHost>& hosts) {
     muster_ended(muster.error().text);
 }
 
-void Branches::arrived(const std::string& name, Fd socket) {
+// A daemon knows its host by the name that this has there, which may have a domain more or less.
+Branches::Branch* Branches::find_called(const std::string& name) {
+  Branch* same = nullptr;
   for (const auto& [node, branch] : branches_) {
-    if (branch->host.name != name || branch->link || branch->patience) continue;
-    Fd out(fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
-    return open_link(*branch, std::move(socket), std::move(out));
+    if (branch->host.name == name) return branch.get();
+    if (is_same_name(branch->host.name, name) && (!same || same->link)) same = branch.get();
   }
+  return same;
+}
+
+void Branches::arrived(const std::string& name, Fd socket) {
+  Branch* const branch = find_called(name);
+  if (!branch) {  // and so one of them will not come
+    for (const auto& [node, waiting] : branches_)
+      if (!waiting->link)
+        give_up(*waiting, fmt::format("a daemon called in from '{}', which is none of the hosts; "
+                                      "they must be named as hostname prints it there",
+                                      name));
+    return;
+  }
+  if (branch->link || branch->patience) return;
+  Fd out(fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
+  open_link(*branch, std::move(socket), std::move(out));
 }
 
 // Nobody watches the step any more: its daemons are as good as lost. Where it was a daemon's end

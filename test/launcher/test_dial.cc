@@ -124,7 +124,7 @@ Test(dial, serves_daemons_that_flux_exec_starts, .timeout = 60) {
          "for rank in $(echo $which | tr , ' '); do\n"
          "  test \"$rank\" = \"$FAIL\" && { "
          "echo \"flux-exec: Error: rank $rank: $1: No such file or directory\" >&2; continue; }\n"
-         "  echo \"$line\" | FLUX_URI=of.f$rank SLURMD_NODENAME=f$rank \"$@\" &\n"
+         "  echo \"$line\" | FLUX_URI=of.f$rank SLURMD_NODENAME=f$rank$DOMAIN \"$@\" &\n"
          "  pids=\"$pids $!\"\n"
          "done\n"
          "wait; wait\n"
@@ -142,6 +142,18 @@ Test(dial, serves_daemons_that_flux_exec_starts, .timeout = 60) {
   cr_expect(said.str().starts_with("exec --rank=1,2,3 --dir=/ --jobid=f2Qm /"), "%s",
             said.str().c_str());
   cr_expect(said.str().ends_with("/rlxrun --daemon=dial unset\n"), "%s", said.str().c_str());
+  const auto with = [&](const char* variable) {
+    auto more = options;
+    more.environment.emplace_back(variable);
+    return rlxrun(cut("--nproc-per-node 1 --start-timeout 30 true"), more);
+  };
+  const auto domain = with("DOMAIN=.example.org");
+  cr_expect_eq(domain.code, 0, "%s", domain.text().c_str());
+  const auto others = with("DOMAIN=x");
+  cr_expect(others.code == 1 && holds(others.err, "rlxrun: cannot start on f") &&
+                holds(others.err, ": a daemon called in from 'f") &&
+                holds(others.err, "x', which is none of the hosts; "),
+            "%s", others.err.c_str());
   options.environment.push_back("FAIL=2");
   const auto failed = rlxrun(cut("--nproc-per-node 1 true"), options);
   cr_expect_eq(failed.code, 1);
