@@ -28,7 +28,8 @@ bool is_safe_word(std::string_view word);
 
 // What a shell on the host is to run. `more` follows --daemon.
 std::string daemon_command(const TreeSettings& settings, std::string_view more = {});
-// The agent, [-p PORT], [USER@]HOST, the command as one word.
+// The agent, [-p PORT], [USER@]HOST, the command as one word. No "--" before the host, as not every
+// agent knows it: check_names() has seen to it that the host is no option.
 std::vector<std::string> agent_command(const TreeSettings& settings, const TreeHost& host);
 
 // The path of the running rlxrun and of its libraries, or those below `prefix`. kInvalid when a

@@ -124,6 +124,9 @@ Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std:
         return fail(Code::kInvalid, fmt::format("{}: {}", place, status.error().text));
     }
   }
+  for (const auto& host : hosts)
+    if (auto status = check_names(host); !status)
+      return fail(Code::kInvalid, fmt::format("{}: {}", host.source, status.error().text));
   if (hosts.empty())
     return fail(Code::kInvalid, fmt::format("{}: this file names no host; {}", name, kWanted));
   return hosts;

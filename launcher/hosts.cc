@@ -16,13 +16,18 @@
 namespace rlx::launcher {
 namespace {
 
-// What may stand in a name that goes to ssh or a shell: never an option, never a metacharacter.
-bool is_plain(std::string_view name) {
-  constexpr std::string_view kMore = "._-:%[],";
-  return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), [&](char c) {
+bool is_plain(std::string_view name, std::string_view more) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [&](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           static_cast<unsigned char>(c) >= 0x80 || kMore.find(c) != std::string_view::npos;
+           static_cast<unsigned char>(c) >= 0x80 || more.find(c) != std::string_view::npos;
   });
+}
+
+// "fe80::1", "fe80::1%eth0".
+bool is_ipv6(std::string_view word) {
+  const auto zone = std::min(word.find('%'), word.size());
+  const auto ip = parse_ip(std::string(word.substr(0, zone)));
+  return ip && ip->v6 && (zone == word.size() || is_plain(word.substr(zone + 1), "._-"));
 }
 
 // The colon before the slots, outside of brackets; the end if there is none.
@@ -33,13 +38,6 @@ std::size_t find_slots(std::string_view word) {
   return colon == std::string_view::npos || inside ? word.size() : colon;
 }
 
-// "[fe80::1]:4" or "fe80::1"; a bracket around digits, '-' and ',' is a range instead.
-bool is_ipv6(std::string_view word) {
-  const auto inside = word.substr(0, word.find(']'));
-  return word.starts_with('[') ? inside.find(':') != std::string_view::npos
-                               : std::count(inside.begin(), inside.end(), ':') > 1;
-}
-
 Status read_host(std::string_view word, std::vector<HostEntry>& hosts) {
   HostEntry host;
   const std::string typed(word);
@@ -47,23 +45,22 @@ Status read_host(std::string_view word, std::vector<HostEntry>& hosts) {
   if (const auto at = word.find('@'); at != std::string_view::npos) {
     host.user = word.substr(0, at);
     word.remove_prefix(at + 1);
-    if (!is_plain(host.user))
-      return fail(Code::kInvalid, fmt::format("host '{}': this is no user's name", typed));
+    if (at == 0) return fail(Code::kInvalid, fmt::format("host '{}': no user before the @", typed));
   }
   std::vector<std::string> names;
   std::size_t end = find_slots(word);
   if (is_ipv6(word)) {
-    const bool bare = !word.starts_with('[');
-    if (bare) end = word.size();
-    if (!bare && word.find(']') + 1 != end)
+    end = word.size();
+    names.emplace_back(word);
+  } else if (word.starts_with('[') &&  // around digits, '-' and ',' it is a range
+             word.substr(0, word.find(']')).find(':') != std::string_view::npos) {
+    if (word.find(']') + 1 != end)
       return fail(Code::kInvalid,
                   fmt::format("host '{}': want [ADDRESS] or [ADDRESS]:SLOTS", typed));
-    names.emplace_back(bare ? word : word.substr(1, end - 2));
+    names.emplace_back(word.substr(1, end - 2));
   } else {
     RLX_TRY_ASSIGN(names, expand_host_word(word.substr(0, end)));
   }
-  if (!is_plain(names.front()))
-    return fail(Code::kInvalid, fmt::format("host '{}': this is no host's name", typed));
   if (end < word.size()) {
     const auto count = read_count(word.substr(end + 1), 1);
     if (!count || *count > kMaxSlots)
@@ -75,11 +72,27 @@ Status read_host(std::string_view word, std::vector<HostEntry>& hosts) {
   for (auto& name : names) {
     hosts.push_back(host);
     hosts.back().name = std::move(name);
+    RLX_TRY(check_names(hosts.back()));
   }
   return {};
 }
 
 }  // namespace
+
+Status check_names(const HostEntry& host) {
+  constexpr std::string_view kMarks = "._-";
+  if (!is_ipv6(host.name) &&
+      (!is_plain(host.name, kMarks) || host.name.starts_with('-') || host.name.starts_with('.')))
+    return fail(
+        Code::kInvalid,
+        fmt::format("host '{}': this is no host's name; want letters, digits, '.', '_', '-', "
+                    "or an address",
+                    host.name));
+  if (!host.user.empty() && (!is_plain(host.user, "._-+@") || host.user.starts_with('-')))
+    return fail(Code::kInvalid,
+                fmt::format("host '{}': '{}' is no user's name", host.name, host.user));
+  return {};
+}
 
 Result<std::vector<HostEntry>> read_host_list(std::string_view list) {
   std::vector<HostEntry> hosts;

@@ -10,8 +10,11 @@
 
 namespace rlx::launcher {
 
-// "name", "user@name", "name:4", "n[01-04]:4", "[::1]:4"; several by comma. Repeats are kept. Names
-// hold nothing that ssh or a shell would take for more than a name.
+// Whether its name and user are no more than that for ssh, a shell and a file system: no option, no
+// metacharacter, no path. Whoever reads hosts, from wherever, asks this.
+Status check_names(const HostEntry& host);
+
+// "name", "user@name", "name:4", "n[01-04]:4", "[::1]:4"; several by comma. Repeats are kept.
 Result<std::vector<HostEntry>> read_host_list(std::string_view list);
 
 // gethostname as it is: never resolved, never shortened.

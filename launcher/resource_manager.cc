@@ -242,7 +242,12 @@ Result<std::optional<ManagedHosts>> hosts_of_manager(std::optional<Manager> want
   for (const auto& reader : kReaders) {
     if (wanted && *wanted != reader.manager) continue;
     RLX_TRY_ASSIGN(auto found, reader.ask(ask));
-    if (found) return found;
+    if (found) {
+      for (const auto& host : found->hosts)
+        if (auto status = check_names(host); !status)
+          return wrong(found->how.substr(0, found->how.find('=')), status.error().text);
+      return found;
+    }
     if (wanted)
       return fail(Code::kInvalid, fmt::format("--rm {}: there is no such job here ({} not set)",
                                               name_of(*wanted), reader.sign));

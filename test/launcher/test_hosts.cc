@@ -82,9 +82,43 @@ Test(hosts, of_a_list_have_users_slots_and_addresses) {
   expect_same(list("a:4,b[01-03]"), "a:4 b01 b02 b03");
   expect_same(list("me@n[1-2]:2,[::1]:3,fe80::1%eth0,[fe80::2]"),
               "me@n1:2 me@n2:2 ::1:3 fe80::1%eth0 fe80::2");
-  for (const char* wrong : {"a:x", "a:", ":3", "a,,b", "[::1]x", "-oProxyCommand=x", "a;b", "@a",
-                            "-x@a", "a b", "$(a)", "a:0", "a:99999999"})
+  for (const char* wrong :
+       {"a:x",        "a:",      ":3",     "a,,b",        "[::1]x", "-oProxyCommand=x",
+        "a;b",        "@a",      "-x@a",   "a b",         "$(a)",   "a:0",
+        "a:99999999", ".",       "..",     "../../x",     "a/b",    "a:4:5",
+        "a:b:c",      "[a:b]:4", "[-o:x]", "fe80::1%-$x", "a;b@c",  "a@b@c"})
     cr_expect(!read_host_list(wrong), "%s", wrong);
+}
+
+// A name becomes a word of the agent's command and a part of file names.
+Test(hosts, with_names_that_are_more_than_names_are_refused_from_wherever_they_come) {
+  const test::TempDir dir;
+  for (const std::string bad : {"-oProxyCommand=x", "../../x", "..", "a;b", "a:4:5"}) {
+    const std::string lines = write(dir / "lines", bad + " 2\n");
+    const struct {
+      std::string options, variable, where;
+    } table[] = {
+        {"--host " + bad, "", ""},
+        {"--hostfile " + write(dir / "text", "a user=me\n" + bad + "\n"), "", "text:2: "},
+        {"--hostfile " + write(dir / "user", "a user=-" + bad + "\n"), "", "user:1: "},
+        {"--hostfile " + write(dir / "json", R"([{"ssh": "a"}, {"ssh": ")" + bad + "\"}]"), "",
+         "json[1]: "},
+        {"--hostfile " + write(dir / "ips", R"([{"ips": [")" + bad + "\"]}]"), "", "ips[0]: "},
+        {"--hostfile " + write(dir / "at", R"([{"ssh": "-)" + bad + "@a\"}]"), "", "at[0]: "},
+        {"--rm slurm", "SLURM_JOB_NODELIST=a," + bad, "SLURM_JOB_NODELIST: "},
+        {"", "PBS_NODEFILE=" + lines, "PBS_NODEFILE: "},
+        {"", "LSB_MCPU_HOSTS=a 1 " + bad + " 2", "LSB_MCPU_HOSTS: "},
+        {"", "LSB_DJOB_HOSTFILE=" + lines, "LSB_DJOB_HOSTFILE: "},
+        {"", "PE_HOSTFILE=" + lines, "PE_HOSTFILE: "},
+    };
+    for (const auto& row : table) {
+      const auto seen = allocated(row.options + " ./a", {"SLURM_JOB_ID=7", row.variable});
+      cr_expect(holds(seen, row.where) && (holds(seen, "' is no user's name") ||
+                                           holds(seen, ": this is no host's name; want ")),
+                "%s: %s", row.options.c_str(), seen.c_str());
+      cr_expect_eq(holds(seen, "; --rm none "), !row.variable.empty(), "%s", seen.c_str());
+    }
+  }
 }
 
 Test(hosts, are_those_of_the_options_or_this_one_alone) {
@@ -257,6 +291,7 @@ Test(managers, are_asked_by_command_where_they_are_flux) {
       {"", "", "", "", "exited with code 1: flux: 'hostlist' is not a flux command; --rm none "},
       {"hostlist", "", "", "", "'flux hostlist local' names no host; --rm none "},
       {"hostlist", "Welcome to Flux\n\nf[1-2]\n\n", "", "", "f1 f2"},
+      {"hostlist", "f1 f2", "", "", "flux hostlist local: host 'f1 f2': this is no host's name; "},
       {"hostlist", "f[", "", "", "'flux hostlist local' says 'f[' is not a list of hosts"},
   };
   for (const auto& row : table) {
