@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Text cut into words.
+// Text cut into words, and made fit to be shown.
 #pragma once
 
 #include <algorithm>
@@ -38,5 +38,10 @@ inline std::vector<std::string> words_of(std::string_view text,
   }
   return words;
 }
+
+// Text of others on its way to a terminal: control characters as \xNN, but for those to `keep`.
+std::string printable(std::string_view text, std::string_view keep = "\n");
+// The same of the first 80 bytes or so, for a message that quotes it.
+std::string excerpt(std::string_view text);
 
 }  // namespace rlx

@@ -20,6 +20,17 @@ using nlohmann::json;
 constexpr const char* kWanted =
     "want 'HOST [slots=N] [max_slots=N] [user=NAME] [port=N]' or 'HOST:N'";
 
+// The words of a line, "slots = 2" being one, as for Open MPI.
+std::vector<std::string> settings_of(std::string_view line) {
+  std::vector<std::string> joined;
+  for (auto& word : words_of(line))
+    if (!joined.empty() && (word.starts_with('=') || joined.back().ends_with('=')))
+      joined.back() += word;
+    else
+      joined.push_back(std::move(word));
+  return joined;
+}
+
 // One "key=value" of a line.
 Status read_setting(std::string_view word, HostEntry& host) {
   const auto equals = word.find('=');
@@ -37,15 +48,15 @@ Status read_setting(std::string_view word, HostEntry& host) {
     host.user = value;
     return {};
   }
-  return fail(Code::kInvalid, fmt::format("'{}': {}", word, kWanted));
+  return fail(Code::kInvalid, fmt::format("'{}': {}", excerpt(word), kWanted));
 }
 
 Status read_line(std::string_view line, std::vector<HostEntry>& hosts, const std::string& place) {
-  const auto words = words_of(line.substr(0, line.find('#')));
+  const auto words = settings_of(line.substr(0, line.find('#')));
   if (words.empty()) return {};
   RLX_TRY_ASSIGN(auto named, read_host_list(words[0]));
   if (split_host_words(words[0]).size() > 1)
-    return fail(Code::kInvalid, fmt::format("'{}': one host a line", words[0]));
+    return fail(Code::kInvalid, fmt::format("'{}': one host a line", excerpt(words[0])));
   for (auto& host : named) {
     for (std::size_t i = 1; i < words.size(); ++i) RLX_TRY(read_setting(words[i], host));
     if (host.max_slots > 0 && host.slots > host.max_slots)
@@ -94,6 +105,17 @@ Result<std::vector<HostEntry>> parse_json(std::string_view text, const std::stri
     return fail(Code::kInvalid, fmt::format("{}:{}: this is not JSON", name,
                                             1 + std::count(text.begin(), end, '\n')));
   }
+  if (document.is_object()) {
+    if (const auto envs = document.find("envs"); envs != document.end() && !envs->empty())
+      return fail(Code::kInvalid,
+                  fmt::format("{}: \"envs\" is not read; take it out, and pass each variable with "
+                              "-x NAME=VALUE",
+                              name));
+    document = document.value("hosts", json());
+  }
+  if (!document.is_array())
+    return fail(Code::kInvalid,
+                fmt::format(R"({}: want an array of hosts or {{"hosts": [...]}})", name));
   std::vector<HostEntry> hosts;
   for (std::size_t i = 0; i < document.size(); ++i) {
     HostEntry host;
@@ -111,10 +133,13 @@ Result<std::vector<HostEntry>> parse_json(std::string_view text, const std::stri
 
 Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std::string& name) {
   std::vector<HostEntry> hosts;
+  // Editors on Windows begin a file with the mark of UTF-8.
+  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; text.starts_with(kMark))
+    text.remove_prefix(kMark.size());
   // A bracket also begins an IPv6 address and a range of names that are numbers.
   const auto all = trimmed(text);
   const auto inside = all.starts_with('[') ? trimmed(all.substr(1)) : "";
-  if (all == "[" || inside.starts_with('{') || inside.starts_with(']')) {
+  if (all == "[" || all.starts_with('{') || inside.starts_with('{') || inside.starts_with(']')) {
     RLX_TRY_ASSIGN(hosts, parse_json(text, name));
   } else {
     std::size_t number = 0;

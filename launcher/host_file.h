@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Host files in the forms people have: Open MPI's "host slots=4", MPICH's "host:4", and the JSON
-// array of MLX.
+// Host files in the forms people have: Open MPI's "host slots=4", MPICH's "host:4", and MLX's JSON,
+// an array of hosts or {"hosts": [...]}.
 #pragma once
 
 #include <string>

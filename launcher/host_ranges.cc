@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/words.h"
+
 namespace rlx::launcher {
 namespace {
 
@@ -37,7 +39,7 @@ tl::unexpected<Error> wrong(std::string_view word) {
   return fail(Code::kInvalid,
               fmt::format("'{}' is not a list of hosts such as n[1-2,4] or gpu[001-003]-ib (at "
                           "most {} hosts)",
-                          word, kMaxHosts));
+                          excerpt(word), kMaxHosts));
 }
 
 }  // namespace
@@ -87,7 +89,7 @@ Result<std::vector<std::string>> expand_host_list(std::string_view list) {
   std::vector<std::string> names;
   for (const auto word : split_host_words(list)) {
     RLX_TRY_ASSIGN(const auto some, expand_host_word(word));
-    if (names.size() + some.size() > kMaxHosts) return wrong(list.substr(0, 80));
+    if (names.size() + some.size() > kMaxHosts) return wrong(list);
     names.insert(names.end(), some.begin(), some.end());
   }
   return names;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/network.h"
+#include "base/words.h"
 #include "launcher/host_ranges.h"
 #include "launcher/option_values.h"
 
@@ -40,7 +41,7 @@ std::size_t find_slots(std::string_view word) {
 
 Status read_host(std::string_view word, std::vector<HostEntry>& hosts) {
   HostEntry host;
-  const std::string typed(word);
+  const std::string typed = excerpt(word);
   host.source = "--host";
   if (const auto at = word.find('@'); at != std::string_view::npos) {
     host.user = word.substr(0, at);
@@ -87,10 +88,10 @@ Status check_names(const HostEntry& host) {
         Code::kInvalid,
         fmt::format("host '{}': this is no host's name; want letters, digits, '.', '_', '-', "
                     "or an address",
-                    host.name));
+                    excerpt(host.name)));
   if (!host.user.empty() && (!is_plain(host.user, "._-+@") || host.user.starts_with('-')))
-    return fail(Code::kInvalid,
-                fmt::format("host '{}': '{}' is no user's name", host.name, host.user));
+    return fail(Code::kInvalid, fmt::format("host '{}': '{}' is no user's name", excerpt(host.name),
+                                            excerpt(host.user)));
   return {};
 }
 

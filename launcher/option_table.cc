@@ -67,8 +67,8 @@ constexpr Option kOptions[] = {
      add_hosts},
     {"--hostfile", "-hostfile --machinefile -machinefile --machine-file -f", "FILE", Group::kRun,
      true,
-     "hosts from a file: lines 'host slots=4 max_slots=8 user=me port=22' or 'host:4', or a JSON "
-     "array [{\"ssh\": \"host\"}] (also RLX_HOSTFILE)",
+     "hosts from a file: lines 'host slots=4 max_slots=8 user=me port=22' or 'host:4', or "
+     "MLX's JSON, [{\"ssh\": \"host\"}] or {\"hosts\": [...]} (also RLX_HOSTFILE)",
      add_host_file},
     {"--rm", "-rmk", "WHO", Group::kRun, false,
      "take the hosts of this resource manager only: slurm, pbs, lsf, sge, flux, or none; without "

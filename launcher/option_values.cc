@@ -18,7 +18,7 @@ namespace rlx::launcher {
 namespace {
 
 tl::unexpected<Error> wrong(std::string_view word, std::string_view wanted) {
-  return fail(Code::kInvalid, fmt::format("'{}' is not {}", word, wanted));
+  return fail(Code::kInvalid, fmt::format("'{}' is not {}", excerpt(word), wanted));
 }
 
 std::string lower(std::string_view word) {
@@ -62,7 +62,7 @@ Result<int> read_count(std::string_view word, int least) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error == std::errc::result_out_of_range && end == word.data() + word.size() &&
       !word.starts_with('-'))
-    return fail(Code::kInvalid, fmt::format("'{}' is too large: want at most {}", word,
+    return fail(Code::kInvalid, fmt::format("'{}' is too large: want at most {}", excerpt(word),
                                             std::numeric_limits<int>::max()));
   if (error != std::errc() || end != word.data() + word.size() || value < least)
     return wrong(word, fmt::format("a whole number of at least {}", least));

@@ -7,15 +7,16 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/words.h"
 #include "launcher/option_values.h"
 
 namespace rlx::launcher {
 namespace {
 
 tl::unexpected<Error> wrong(const std::string& place, std::string_view line) {
-  return fail(
-      Code::kInvalid,
-      fmt::format("{}: '{}' is not 'rank N=HOST [slot=CORES or PACKAGE:CORES]'", place, line));
+  return fail(Code::kInvalid,
+              fmt::format("{}: '{}' is not 'rank N=HOST [slot=CORES or PACKAGE:CORES]'", place,
+                          excerpt(line)));
 }
 
 // "0-3,8", "1:0-2", "0:0,1:*": commas separate parts where a colon follows, else cores.

@@ -44,6 +44,11 @@ HostEntry host_of(std::string name, int slots, std::string source) {
   return host;
 }
 
+tl::unexpected<Error> wrong(const std::string& variable, const std::string& what) {
+  return fail(Code::kInvalid,
+              fmt::format("{}: {}; --rm none takes no notice of it", variable, what));
+}
+
 // --- Slurm ---
 
 struct SlurmSlots {
@@ -56,8 +61,13 @@ struct SlurmSlots {
 // then cpus count. They also do inside a step of fewer nodes, whose tasks are not the job's.
 SlurmSlots slurm_slots(const Question& ask, std::size_t n_nodes) {
   const auto counts = [&](const char* name) {
-    auto read = read_slurm_counts(ask.value({name}));
-    return read && read->size() == n_nodes ? *read : std::vector<int>();
+    const std::string text = ask.value({name});
+    auto read = read_slurm_counts(text);
+    if (read && read->size() == n_nodes) return *read;
+    if (!text.empty())
+      ask.notes.push_back(fmt::format("{}={} is not used: it is no count for each of {} nodes",
+                                      name, excerpt(text), n_nodes));
+    return std::vector<int>();
   };
   SlurmSlots slots;
   if (!ask.value({"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"}).empty()) {
@@ -85,7 +95,9 @@ Found ask_slurm(const Question& ask) {
                 fmt::format("Slurm job {} is heterogeneous ({} groups), which rlxrun does not "
                             "support; use srun --het-group, or --rm none with --host",
                             id, groups));
-  RLX_TRY_ASSIGN(const auto names, expand_host_list(list));
+  const auto expanded = expand_host_list(list);
+  if (!expanded) return wrong("SLURM_JOB_NODELIST", expanded.error().text);
+  const auto& names = *expanded;
   const std::string own_node = ask.value({"SLURMD_NODENAME"});
   const auto is_here = [&](const std::string& name) {
     return own_node.empty() ? is_this_host(name, ask.hostname) : name == own_node;
@@ -111,11 +123,6 @@ Found ask_slurm(const Question& ask) {
 }
 
 // --- PBS, LSF, Grid Engine: a file with a line for each slot, or names with numbers ---
-
-tl::unexpected<Error> wrong(const std::string& variable, const std::string& what) {
-  return fail(Code::kInvalid,
-              fmt::format("{}: {}; --rm none takes no notice of it", variable, what));
-}
 
 // One host name a line, repeated for each slot.
 Result<std::vector<HostEntry>> read_slot_lines(const std::string& path,
@@ -153,7 +160,7 @@ Found ask_lsf(const Question& ask) {
   for (std::size_t i = 0; i < words.size(); i += 2) {
     const auto count = i + 1 < words.size() ? read_count(words[i + 1], 1) : Result<int>(0);
     if (!count || *count < 1 || *count > kMaxSlots)
-      return wrong("LSB_MCPU_HOSTS", fmt::format("'{}' is not 'HOST SLOTS ...'", list));
+      return wrong("LSB_MCPU_HOSTS", fmt::format("'{}' is not 'HOST SLOTS ...'", excerpt(list)));
     found.hosts.push_back(host_of(words[i], *count, "LSB_MCPU_HOSTS"));
   }
   if (found.hosts.empty()) return wrong("LSB_MCPU_HOSTS", "names no host");
@@ -174,8 +181,8 @@ Found ask_sge(const Question& ask) {
     if (words.empty()) continue;
     const auto count = words.size() > 1 ? read_count(words[1], 1) : Result<int>(0);
     if (!count || *count < 1 || *count > kMaxSlots)
-      return wrong("PE_HOSTFILE",
-                   fmt::format("{}:{}: '{}' is not 'HOST SLOTS QUEUE CPUS'", path, number, line));
+      return wrong("PE_HOSTFILE", fmt::format("{}:{}: '{}' is not 'HOST SLOTS QUEUE CPUS'", path,
+                                              number, excerpt(line)));
     found.hosts.push_back(host_of(words[0], *count, fmt::format("{}:{}", path, number)));
   }
   if (found.hosts.empty()) return wrong("PE_HOSTFILE", path + " names no host");
@@ -228,7 +235,7 @@ Result<std::vector<int>> read_slurm_counts(std::string_view text) {
     }
     RLX_TRY_ASSIGN(const int count, read_count(part, 1));
     if (count > kMaxSlots || counts.size() + static_cast<std::size_t>(times) > kMaxHosts)
-      return fail(Code::kInvalid, fmt::format("'{}' is too much", part));
+      return fail(Code::kInvalid, fmt::format("'{}' is too much", excerpt(part)));
     counts.insert(counts.end(), static_cast<std::size_t>(times), count);
   }
   return counts;

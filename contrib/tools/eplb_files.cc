@@ -83,17 +83,4 @@ Status write_file(const std::string& path, const std::string& text) {
   return failed;
 }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const bool c1 = c == 0xc2 && i + 1 < text.size() && (text[i + 1] & 0xe0) == 0x80;
-    if ((c < ' ' && c != '\n') || c == 0x7f || c1)
-      out += fmt::format("\\x{:02x}", c);
-    else
-      out += text[i];
-  }
-  return out;
-}
-
 }  // namespace rlx::eplb

@@ -34,8 +34,6 @@ std::string placement_json(const sched::Plan& plan, const sched::Cluster& cluste
 
 // The two are, or would become, one regular file.
 bool is_same_output(const std::string& a, const std::string& b);
-// Text from files on its way to a terminal: control characters as \xNN, lines stay.
-std::string printable(std::string_view text);
 // Replaces a regular file whole, at the end of symbolic links and with the rights it has: a write
 // that fails leaves what was there.
 Status write_file(const std::string& path, const std::string& text);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/words.h"
 #include "config.h"
 #include "contrib/tools/eplb_files.h"
 #include "contrib/tools/eplb_options.h"

@@ -153,6 +153,20 @@ Test(hosts, come_from_files_of_three_forms) {
        "h1:1 me@h2:1"},
       {"  [\n {\"ips\": [\"10.0.0.1\"], \"slots\": 4}]", "10.0.0.1:4"},
       {"[::1]:2", "::1:2"},
+      {"\xef\xbb\xbf"
+       "a:2\nb",
+       "a:2 b"},
+      {"\xef\xbb\xbf[{\"ssh\": \"a\"}]", "a:1"},
+      {R"({"hosts": [{"ssh": "a"}, {"ssh": "b"}], "backend": "ring", "envs": []})", "a:1 b:1"},
+      {R"({"hosts": [{"ssh": "a"}], "envs": ["A=1"]})", "f: \"envs\" is not read; "},
+      {R"({"hosts": "a"})", R"(f: want an array of hosts or {"hosts": [...]})"},
+      {R"({"ssh": "a"})", R"(f: want an array of hosts or {"hosts": [...]})"},
+      {"a slots = 2 max_slots= 3\nb slots =4\n", "a:2/3 b:4"},
+      {"a slots = = 2", "f:1: '=2' is not"},
+      {"a slots =", "f:1: '' is not"},
+      {"a = 2", "f:1: host 'a=2': "},
+      {"a \033[31mb", "f:1: '\\x1b[31mb': want"},
+      {"a:4:5", "f:1: host 'a:4': this is no host's name"},
       {"", "f: this file names no host"},
       {"# nobody\n", "f: this file names no host"},
       {"[]", "f: this file names no host"},
@@ -171,6 +185,8 @@ Test(hosts, come_from_files_of_three_forms) {
     cr_expect(hosts ? seen == row.wanted : holds(seen, row.wanted), "%s: %s", row.text,
               seen.c_str());
   }
+  const auto longest = parse_host_file("a " + std::string(1000, 'b'), "f");
+  cr_expect(holds(longest.error().text, "f:1: '" + std::string(80, 'b') + "...': want"));
   const auto hosts = *parse_host_file("a\nb:2", "f");
   expect_same(hosts[1].source, "f:2");
 }
@@ -223,6 +239,10 @@ Test(managers, give_hosts_by_their_environment) {
        "box:4 n1:4 n2:4"},
       {slurm({}), "", "box n1 n2"},
       {slurm({}), "--rm none", "box"},
+      {{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[1-"},
+       "",
+       "SLURM_JOB_NODELIST: 'n[1-' is not a list of hosts such as n[1-2,4] or gpu[001-003]-ib (at "
+       "most 65536 hosts); --rm none "},
       {slurm({"SLURM_NTASKS=3", "SLURM_TASKS_PER_NODE=1(x3)"}), "--host n2,n1:4", "n2:1 n1:1"},
       {slurm({}), "--host n1,n7,n8", "host 'n7' (--host) is not in Slurm job 7, which has box, n1"},
       {slurm({"SLURM_HET_SIZE=2"}), "", "Slurm job 7 is heterogeneous"},
@@ -252,6 +272,14 @@ Test(managers, give_hosts_by_their_environment) {
   const auto pbs = *allocate("./a", {"PBS_NODEFILE=" + lines});
   expect_same(fmt::format("{}", pbs.mentions), "[0, 0, 1, 0]");
   cr_expect(pbs.manager == Manager::kPbs && pbs.named);
+  for (const char* bad : {"2(x", "2(x2)", "many"}) {
+    const auto unread =
+        *allocate("./a", slurm({"SLURM_NTASKS=5", std::string("SLURM_TASKS_PER_NODE=") + bad}));
+    cr_expect(holds(fmt::format("{}", fmt::join(unread.notes, "; ")),
+                    std::string("SLURM_TASKS_PER_NODE=") + bad +
+                        " is not used: it is no count for each of 3 nodes"));
+    expect_same(text_of(unread.hosts), "box n1 n2");
+  }
   const auto leaked = *allocate("./a", {"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1"});
   cr_expect(holds(fmt::format("{}", leaked.notes), "not in its n1"));
   const auto by_cpus = *allocate("./a", slurm({"SLURM_JOB_CPUS_PER_NODE=8(x3)"}));
