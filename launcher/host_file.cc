@@ -48,7 +48,11 @@ Status read_setting(std::string_view word, HostEntry& host) {
     host.user = value;
     return {};
   }
-  return fail(Code::kInvalid, fmt::format("'{}': {}", excerpt(word), kWanted));
+  const char* const instead =  // of what MPICH reads there
+      key == "ifhn"      ? "take it out; all networks are tried, or those that RLX_NET names"
+      : key == "binding" ? "take it out; --bind-to and --map-by say where ranks run"
+                         : kWanted;
+  return fail(Code::kInvalid, fmt::format("'{}': {}", excerpt(word), instead));
 }
 
 Status read_line(std::string_view line, std::vector<HostEntry>& hosts, const std::string& place) {
