@@ -15,8 +15,8 @@
 #include "launcher/display.h"
 #include "launcher/gpu_probe.h"
 #include "launcher/hosts.h"
+#include "launcher/option_values.h"
 #include "launcher/process.h"
-#include "launcher/rank_files.h"
 #include "launcher/resource_manager.h"
 
 namespace rlx::launcher {

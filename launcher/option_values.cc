@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "base/words.h"
 #include "launcher/rank_file.h"
-#include "launcher/rank_files.h"
 
 namespace rlx::launcher {
 namespace {
@@ -72,6 +71,12 @@ Result<int> read_count(std::string_view word, int least) {
 Result<bool> read_output_mode(std::string_view word) {
   if (word != "append" && word != "truncate") return wrong(word, "append or truncate");
   return word == "append";
+}
+
+std::string as_pattern(const std::string& path) {
+  std::string pattern;
+  for (const char c : path) pattern += c == '%' ? "%%" : std::string(1, c);
+  return pattern;
 }
 
 Result<std::string> files_of_directory(const std::string& word) {

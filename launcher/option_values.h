@@ -13,7 +13,8 @@
 namespace rlx::launcher {
 
 Result<int> read_count(std::string_view word, int least);
-// Patterns of files (rank_files.h).
+// Patterns of files (rank_files.h). The first is the one that stands for this path alone.
+std::string as_pattern(const std::string& path);
 Result<std::string> files_of_directory(const std::string& word);
 Result<std::string> read_output_file(const std::string& word);
 // Whether "append" rather than "truncate".

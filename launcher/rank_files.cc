@@ -23,12 +23,6 @@ bool write_all(int fd, std::string_view bytes) {
 
 }  // namespace
 
-std::string as_pattern(const std::string& path) {
-  std::string pattern;
-  for (const char c : path) pattern += c == '%' ? "%%" : std::string(1, c);
-  return pattern;
-}
-
 std::string file_name(const JobSpec& job, std::uint32_t rank, Stream stream) {
   const auto width = std::max<std::size_t>(4, std::to_string(job.ranks.size() - 1).size());
   const std::string& pattern = job.output.files;

@@ -14,8 +14,6 @@
 
 namespace rlx::launcher {
 
-// The pattern that stands for this path alone.
-std::string as_pattern(const std::string& path);
 std::string file_name(const JobSpec& job, std::uint32_t rank, Stream stream);
 
 class RankFiles {

@@ -5,7 +5,8 @@
 // Sources: launcher/resource_manager.cc launcher/allocation.cc launcher/option_values.cc
 // Sources: launcher/environment.cc launcher/node_facts.cc base/topology.cc base/cpu_set.cc
 // Sources: base/cgroup.cc base/file.cc base/result.cc launcher/rank_file.cc launcher/gpus.cc
-// Sources: launcher/gpu_probe.cc launcher/process.cc base/network.cc
+// Sources: launcher/gpu_probe.cc launcher/process.cc base/network.cc base/words.cc
+// Sources: launcher/flux.cc launcher/agent.cc launcher/helpers.cc launcher/loop.cc
 #include <cstdint>
 #include <cstdlib>
 
@@ -24,7 +25,7 @@ namespace {
 void check(const std::vector<HostEntry>& hosts) {
   if (hosts.empty() || hosts.size() > kMaxHosts) std::abort();
   for (const auto& host : hosts)
-    if (host.name.empty() || host.slots < 0 || host.slots > kMaxSlots) std::abort();
+    if (!check_names(host) || host.slots < 0 || host.slots > kMaxSlots) std::abort();
 }
 
 void read_allocation_of(const CommandLine& line, std::vector<std::string> environment) {
