@@ -59,7 +59,10 @@ class Parser {
   // Options that mean nothing alone.
   Status check_companions() const {
     const auto& output = line_.output;
-    if (output.files.empty() && (output.tee || output.append))
+    if (!output.directory.empty() && !output.files.empty())
+      return fail(Code::kInvalid,
+                  "--output-dir and --output-file both say where output goes: leave one out");
+    if (output.directory.empty() && output.files.empty() && (output.tee || output.append))
       return fail(Code::kInvalid, fmt::format("{} needs --output-dir or --output-file",
                                               output.tee ? "--tee" : "--output-mode append"));
     if (output.json && (output.tag != Tag::kNone || output.timestamp))

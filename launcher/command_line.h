@@ -81,7 +81,8 @@ inline constexpr int kStdinNone = -2;
 struct OutputOptions {
   Tag tag = Tag::kNone;
   bool timestamp = false;
-  std::string files;  // pattern of --output-file, or what --output-dir stands for; "": none
+  std::string directory;  // of --output-dir, "": none
+  std::string files;      // pattern of --output-file, "": none
   bool tee = false;
   bool append = false;  // to files that are there
   bool merge_stderr = false;

@@ -32,7 +32,7 @@ OutputSpec output_spec(const CommandLine& line, std::size_t n_ranks, bool termin
   spec.return_ends_line = terminal && !line.output.json;
   spec.merge_stderr = line.output.merge_stderr;
   spec.timestamp = line.output.timestamp;
-  spec.files = line.output.files;
+  spec.files = line.output.directory.empty() ? line.output.files : files_in(line.output.directory);
   spec.append = line.output.append || line.restarted > 0;
   spec.send = spec.files.empty() || line.output.tee;
   spec.window = std::clamp(kAllWindows / (2 * n_ranks), kLeastWindow, kMostWindow);

@@ -24,7 +24,7 @@ Status read_output_part(std::string_view part, OutputOptions& output) {
   } else if (part == "merge" || part == "merge-stderr-to-stdout") {
     output.merge_stderr = true;
   } else if (part.starts_with("dir=")) {
-    RLX_TRY_ASSIGN(output.files, files_of_directory(std::string(part.substr(4))));
+    RLX_TRY_ASSIGN(output.directory, read_directory(std::string(part.substr(4))));
     output.tee = true;
   } else if (part.starts_with("file=")) {
     RLX_TRY_ASSIGN(output.files, read_output_file(std::string(part.substr(5))));
@@ -76,7 +76,7 @@ constexpr Option kForeign[] = {
      set<true, &CommandLine::show_allocation>},
     {"--output-filename", "-output-filename -outdir", "DIR", Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words w) -> Status {
-       RLX_TRY_ASSIGN(line.output.files, files_of_directory(w[0]));
+       RLX_TRY_ASSIGN(line.output.directory, read_directory(w[0]));
        line.output.tee = true;
        return {};
      }},

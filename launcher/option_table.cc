@@ -165,7 +165,7 @@ constexpr Option kOptions[] = {
     {"--output-dir", "", "DIR", Group::kOutput, false,
      "write each rank's output to DIR/rank.0000.out and .err (of rank 0) and so on, instead of the "
      "terminal",
-     read<files_of_directory, &CommandLine::output, &OutputOptions::files>},
+     read<read_directory, &CommandLine::output, &OutputOptions::directory>},
     {"--output-file", "", "PATTERN", Group::kOutput, false,
      "the same to files with names of your own, made on the rank's host: %r is the rank, %h the "
      "host, %n RLX_JOBID, %s the stream (out or err; without it both are in one file), %% a %",

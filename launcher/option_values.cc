@@ -79,9 +79,11 @@ std::string as_pattern(const std::string& path) {
   return pattern;
 }
 
-Result<std::string> files_of_directory(const std::string& word) {
+std::string files_in(const std::string& directory) { return as_pattern(directory) + "/rank.%r.%s"; }
+
+Result<std::string> read_directory(const std::string& word) {
   if (word.empty()) return wrong(word, "a directory");
-  return as_pattern(word) + "/rank.%r.%s";
+  return word;
 }
 
 Result<std::string> read_output_file(const std::string& word) {

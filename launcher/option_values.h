@@ -13,9 +13,10 @@
 namespace rlx::launcher {
 
 Result<int> read_count(std::string_view word, int least);
-// Patterns of files (rank_files.h). The first is the one that stands for this path alone.
+Result<std::string> read_directory(const std::string& word);
+// Patterns of files (rank_files.h): that of a path alone, of --output-dir, of --output-file.
 std::string as_pattern(const std::string& path);
-Result<std::string> files_of_directory(const std::string& word);
+std::string files_in(const std::string& directory);
 Result<std::string> read_output_file(const std::string& word);
 // Whether "append" rather than "truncate".
 Result<bool> read_output_mode(std::string_view word);

@@ -130,6 +130,8 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"-tmpdir /x ./a", "RLX_TMPDIR"},
                {"--nnodes 2 ./a", "--hostfile"},
                {"--tee ./a", "needs --output-dir"},
+               {"--output-dir a --output-file %r ./a", "leave one out"},
+               {"--output file=%r --output-filename a ./a", "leave one out"},
                {"--output-mode append ./a", "needs --output-dir"},
                {"--output-mode often ./a", "append or truncate"},
                {"--int-signal 2 ./a", "TERM or INT"},
