@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +20,21 @@ bool write_all(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
+}
+
+// What blocks those who write would block all ranks of the node: a FIFO is refused, at once.
+Result<Fd> open_file(const std::string& path, bool append) {
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (append ? O_APPEND : O_TRUNC);
+  Fd fd(::open(path.c_str(), how | O_NONBLOCK, 0666));
+  if (!fd && errno != ENXIO) return fail_errno(fmt::format("cannot write {}", path));
+  struct stat info {};  // ENXIO: nobody reads the FIFO
+  if (!fd || fstat(fd.get(), &info) != 0 || !(S_ISREG(info.st_mode) || S_ISCHR(info.st_mode)))
+    return fail(Code::kInvalid,
+                fmt::format("cannot write {}: want a file or a character device, not a FIFO or "
+                            "the like (to read along: --tag-output >FIFO)",
+                            path));
+  fcntl(fd.get(), F_SETFL, how & O_APPEND);
+  return fd;
 }
 
 }  // namespace
@@ -64,12 +80,11 @@ Status RankFiles::open(const JobSpec& job, std::uint32_t rank) {
       if (!directory.empty()) std::filesystem::create_directories(directory, error);
       if (error)
         return fail_errno(error.value(), fmt::format("cannot make {}", directory.string()));
-      const int how = job.output.append ? O_APPEND : O_TRUNC;
+      RLX_TRY_ASSIGN(auto fd, open_file(path, job.output.append));
       file = std::make_shared<File>();
+      file->fd = std::move(fd);
       file->path = path;
       file->timestamp = job.output.timestamp;
-      file->fd = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666));
-      if (!file->fd) return fail_errno(fmt::format("cannot write {}", path));
     }
     files_.emplace(Key{{job.number, rank}, stream}, file);
   }

@@ -125,6 +125,20 @@ Test(output, goes_to_files_named_by_a_pattern, .timeout = 60) {
   cr_expect(lines.contains("end"));
 }
 
+Test(output, goes_to_no_file_that_would_block, .timeout = 60) {
+  const TempDir dir;
+  const std::string fifo = dir / "rank.0000.out",
+                    refusal = "cannot write " + fifo + ": want a file or a character device";
+  const std::string job = built("rlxrun") + " -n 1 --output-dir " + dir.path() + " echo lost";
+  const std::string readers[] = {"", "exec 3<>" + fifo + "; "};  // none, and one that is there
+  for (const auto& reader : readers) {
+    const auto result =
+        run({"sh", "-c", "rm -f " + fifo + "; mkfifo " + fifo + "; " + reader + job},
+            {.timeout_ms = 20000});
+    cr_expect(result.code == 1 && count(result.err, refusal) == 1, "%s", result.text().c_str());
+  }
+}
+
 Test(output, is_objects_of_json_whatever_the_bytes, .timeout = 60) {
   const auto result =
       rlxrun_sh("-n 2 --oversubscribe --host localhost:2 --output-json",
