@@ -28,6 +28,9 @@ class Cluster::FromNode final : public NodeEvents {
   void output_ended(RankId rank, Stream stream) override {
     if (owns(rank)) head().output_ended(rank, stream);
   }
+  void output_lost(RankId rank, const std::string& problem) override {
+    if (owns(rank)) head().output_lost(rank, problem);
+  }
   void exited(RankId rank, int wait_status, const pmix::RankState& state) override {
     if (owns(rank)) head().exited(rank, wait_status, state);
   }

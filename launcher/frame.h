@@ -23,7 +23,7 @@ namespace rlx::launcher {
 
 inline constexpr std::uint32_t kHeadNode = 0xfffffffe;
 inline constexpr std::uint32_t kAllNodes = 0xffffffff;
-inline constexpr std::uint32_t kProtocol = 4;  // counts changes of any message
+inline constexpr std::uint32_t kProtocol = 5;  // counts changes of any message
 
 enum class Kind : std::uint8_t {
   // Between neighbours.
@@ -55,6 +55,7 @@ enum class Kind : std::uint8_t {
   kNotStarted,
   kOutput,
   kOutputEnded,
+  kOutputLost,
   kExited,
   kAborted,
   kControlWanted,

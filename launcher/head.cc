@@ -205,8 +205,14 @@ void Head::written(RankId rank, Stream stream, std::size_t n_bytes) {
   node_->output_taken(rank, stream, n_bytes);
 }
 
+// The job goes on: what it computes may be worth more than what it says.
+void Head::output_lost(RankId id, const std::string& problem) {
+  outcome_.output_lost();
+  error(fmt::format("output of {} is lost: {}", text_of(name_of(id)), problem));
+}
+
 void Head::output_failed(Stream stream, int error_number) {
-  if (stream == Stream::kStderr) return;  // there is nowhere left to say so
+  if (stream == Stream::kStderr) return outcome_.output_lost();  // there is nowhere left to say so
   if (error_number == EPIPE || error_number == EIO)
     outcome_.output_closed();
   else

@@ -22,7 +22,7 @@ struct ExitCode {
 constexpr ExitCode kExitCodes[] = {{"0", "all ranks ended well"},
                                    {"N", "of the rank that failed first, or of its abort"},
                                    {"128+S", "the rank that failed first was killed by signal S"},
-                                   {"1", "a rank left without finalizing, or rlxrun itself failed"},
+                                   {"1", "a rank did not finalize, output was lost, rlxrun failed"},
                                    {"2", "the command line is wrong"},
                                    {"124", "the time limit of --timeout was reached"},
                                    {"126", "the program cannot be executed"},

@@ -278,7 +278,7 @@ bool LocalNode::text(OutputStream& stream, Text text) {
   const JobSpec& job = jobs_.at(stream.rank().job).spec;
   if (!job.output.files.empty())
     if (auto status = files_.write(stream.rank(), stream.stream(), text); !status)
-      head_.output(stream.rank(), Stream::kStderr, {"rlxrun: " + status.error().text + "\n", true});
+      head_.output_lost(stream.rank(), status.error().text);
   const bool send = job.output.send || has_terminal(job, stream.rank().rank);
   if (send) head_.output(stream.rank(), stream.stream(), std::move(text));
   return send;

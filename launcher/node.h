@@ -106,6 +106,8 @@ class NodeEvents {
   // The head answers with Node::output_taken.
   virtual void output(RankId rank, Stream stream, Text text) = 0;
   virtual void output_ended(RankId rank, Stream stream) = 0;
+  // A file of the rank's output cannot be written: told once a file.
+  virtual void output_lost(RankId rank, const std::string& problem) = 0;
   virtual void exited(RankId rank, int wait_status, const pmix::RankState& state) = 0;
   // `victims` empty: the whole job.
   virtual void aborted(RankId by, int status, const std::string& message,

@@ -266,6 +266,9 @@ void EventSender::output(RankId rank, Stream stream, Text text) {
 void EventSender::output_ended(RankId rank, Stream stream) {
   send(Kind::kOutputEnded, rank, stream);
 }
+void EventSender::output_lost(RankId rank, const std::string& problem) {
+  send(Kind::kOutputLost, rank, problem);
+}
 void EventSender::exited(RankId rank, int wait_status, const pmix::RankState& state) {
   send(Kind::kExited, rank, wait_status, state);
 }
@@ -356,6 +359,9 @@ Status deliver(const Frame& frame, NodeEvents& head) {
       break;
     case Kind::kOutputEnded:
       done = to(&NodeEvents::output_ended);
+      break;
+    case Kind::kOutputLost:
+      done = to(&NodeEvents::output_lost);
       break;
     case Kind::kExited:
       done = to(&NodeEvents::exited);

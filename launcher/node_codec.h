@@ -51,6 +51,7 @@ class EventSender final : public NodeEvents {
   void not_started(std::uint32_t node, std::uint32_t job, const StartProblem& problem) override;
   void output(RankId rank, Stream stream, Text text) override;
   void output_ended(RankId rank, Stream stream) override;
+  void output_lost(RankId rank, const std::string& problem) override;
   void exited(RankId rank, int wait_status, const pmix::RankState& state) override;
   void aborted(RankId by, int status, const std::string& message,
                const std::vector<RankId>& victims) override;

@@ -41,7 +41,9 @@ class Outcome {
   // Whether starting the job again may help: a rank failed or a host was lost, and nobody asked for
   // the end.
   bool may_restart() const { return may_restart_; }
-  int exit_code() const { return exit_code_; }
+  // Not 0 either, where all went well, if some output was lost.
+  void output_lost() { output_lost_ = true; }
+  int exit_code() const { return exit_code_ == 0 && output_lost_ ? 1 : exit_code_; }
   // The signal that ended rlxrun, to end by it as well; 0: none.
   int signal_number() const { return signal_number_; }
 
@@ -53,7 +55,7 @@ class Outcome {
     std::vector<std::string> hosts;
   };
   std::vector<StartProblems> start_problems_;
-  bool failed_ = false, may_restart_ = false;
+  bool failed_ = false, may_restart_ = false, output_lost_ = false;
   int exit_code_ = 0;
   int signal_number_ = 0;
 };

@@ -55,6 +55,7 @@ void make_calls(NodeEvents& head) {
   head.not_started(1, 0, {127, "text"});
   head.output({0, 1}, Stream::kStdout, {"line\n", true});
   head.output_ended({0, 1}, Stream::kStderr);
+  head.output_lost({0, 1}, "no space");
   head.exited({0, 1}, 256, {true, false});
   head.aborted({0, 1}, 7, "message", {{0, 0}});
   head.control_wanted({0, 1}, {pmix::Control::Kind::kKill, 0}, {{0, 0}, {1, 2}});
@@ -103,7 +104,7 @@ void expect_same_calls(std::size_t n_calls) {
 
 Test(frames, carry_every_call_unchanged) {
   expect_same_calls<NodeSender, Node>(14);
-  expect_same_calls<EventSender, NodeEvents>(13);
+  expect_same_calls<EventSender, NodeEvents>(14);
 }
 
 Test(frames, with_inconsistent_jobs_are_refused) {

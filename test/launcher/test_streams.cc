@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -136,6 +137,32 @@ Test(output, goes_to_no_file_that_would_block, .timeout = 60) {
         run({"sh", "-c", "rm -f " + fifo + "; mkfifo " + fifo + "; " + reader + job},
             {.timeout_ms = 20000});
     cr_expect(result.code == 1 && count(result.err, refusal) == 1, "%s", result.text().c_str());
+  }
+}
+
+// The job goes on, and a rank that fails decides what it ends with.
+Test(output, that_a_full_disk_loses_is_told_once_a_file, .timeout = 60) {
+  const TempDir dir;
+  for (const char* file : {"rank.0000.out", "rank.0001.err"})
+    std::filesystem::create_symlink("/dev/full", dir / file);
+  for (const int code : {0, 3}) {
+    const auto result = rlxrun({"-n", "2", "--oversubscribe", "--on-failure", "notify",
+                                "--output-dir", dir.path(), "sh", "-c",
+                                fmt::format("for i in 1 2 3; do echo x; echo y >&2; sleep 0.01; "
+                                            "done; echo end; exit {}",
+                                            code)});
+    cr_expect_eq(result.code, code == 0 ? 1 : code, "%s", result.text().c_str());
+    for (const char* part : {"rlxrun: output of rank 0 (pid ", "/rank.0000.out: No space left",
+                             "rlxrun: output of rank 1 (pid ", "/rank.0001.err: No space left"})
+      cr_expect_eq(count(result.err, part), 1, "%s: %s", part, result.text().c_str());
+    expect_same(content(dir / "rank.0001.out"), "x\nx\nx\nend\n");
+  }
+  for (const char* lost : {">/dev/full echo x", "2>/dev/full sh -c 'echo x >&2'"}) {
+    const auto result = run({"sh", "-c", built("rlxrun") + " -n 1 " + lost});
+    cr_expect(
+        result.code == 1 &&
+            count(result.err, "cannot write standard output: No space left") == (lost[0] == '>'),
+        "%s", result.text().c_str());
   }
 }
 
