@@ -22,7 +22,7 @@ class LineAssembler {
       : return_ends_line_(return_ends_line), limit_(limit) {}
 
   // Gives all lines that are now complete as one text, then, when what is left is longer than the
-  // limit, that as a text which is not whole.
+  // limit, that as a text which is not whole, cut between characters of UTF-8.
   std::vector<Text> take(std::string_view bytes);
   // What is left of an unfinished line.
   std::string flush() { return std::exchange(rest_, {}); }

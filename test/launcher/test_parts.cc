@@ -265,6 +265,23 @@ Test(lines, are_whole_however_the_bytes_arrive) {
   const auto pieces = small.take("def");
   cr_assert_eq(pieces.size(), 1u);
   cr_expect(!pieces[0].whole);
+  // Not within a character of UTF-8; of what is none, anywhere.
+  const struct {
+    const char *bytes, *wanted;
+  } cuts[] = {{"abcd\xc3", "abcd"},
+              {"abc\xe2\x82", "abc"},
+              {"ab\xf0\x9f\x98", "ab"},
+              {"abc\xc3\xa9", "abc\xc3\xa9"},
+              {"ab\xe2\x82\xac", "ab\xe2\x82\xac"},
+              {"a\x80\x80\x80\x80", "a\x80\x80\x80\x80"},
+              {"abcd\xff", "abcd"}};
+  for (const auto& row : cuts) {
+    LineAssembler cut(false, 4);
+    const auto piece = cut.take(row.bytes);
+    cr_assert_eq(piece.size(), 1u);
+    expect_same(piece[0].bytes, row.wanted);
+    expect_same(piece[0].bytes + cut.flush(), row.bytes);
+  }
   LineAssembler bar(true, 100);
   cr_expect_eq(bar.take("10%\r20%\r30").size(), 1u);
   expect_same(bar.flush(), "30");

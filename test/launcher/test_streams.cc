@@ -188,6 +188,20 @@ Test(output, is_objects_of_json_whatever_the_bytes, .timeout = 60) {
       "%s", result.text().c_str());
 }
 
+Test(output, that_is_one_long_line_is_cut_between_characters, .timeout = 60) {
+  const auto result =
+      rlxrun_sh("-n 1 --output-json",
+                "awk 'BEGIN { printf \"x\"; for (i = 0; i < 100000; ++i) printf \"\\303\\251\" }'");
+  std::string text;
+  int n_records = 0;
+  for (const auto& line : rlx::test::lines_of(result.out)) {
+    text += nlohmann::json::parse(line)["text"].get<std::string>();
+    ++n_records;
+  }
+  cr_expect(n_records > 1 && text.size() == 200001 && count(text, "\u00e9") == 100000,
+            "%d records, %zu bytes", n_records, text.size());
+}
+
 Test(output, waits_for_a_slow_reader_in_bounded_memory, .timeout = 120) {
   constexpr std::size_t kLines = 4 * 250000;  // of 100 bytes
   const Mark mark;
