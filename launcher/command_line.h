@@ -24,6 +24,9 @@ struct EnvironmentEdit {
   std::string value;
 };
 
+// Of a job: more than any machine runs, and a plan of so many takes a second.
+inline constexpr int kMaxRanks = 1 << 20;
+
 // One program of the job; several make an MPMD job.
 struct AppLine {
   int n_ranks = 0;  // 0: not said

@@ -170,6 +170,7 @@ Status check_map_options(const MapOptions& options) {
 Result<std::vector<int>> count_ranks(const std::vector<AppLine>& apps, const MapOptions& options,
                                      std::span<const Host> hosts, const NamedHosts& named) {
   std::vector<int> sizes;
+  std::int64_t total = 0;
   for (std::size_t i = 0; i < apps.size(); ++i) {
     const AppLine& app = apps[i];
     if (app.n_ranks == 0 && apps.size() > 1)
@@ -184,8 +185,12 @@ Result<std::vector<int>> count_ranks(const std::vector<AppLine>& apps, const Map
       n = static_cast<std::int64_t>(options.rank_lines.size());
     else if (n == 0)
       for (const auto& host : hosts) n += room_on(host, options);
-    constexpr std::int64_t kMost = 1 << 28;
-    sizes.push_back(static_cast<int>(std::clamp<std::int64_t>(n, 1, kMost)));
+    n = std::max<std::int64_t>(n, 1);
+    total += n;
+    if (total > kMaxRanks)
+      return fail(Code::kInvalid,
+                  fmt::format("{} ranks wanted, but a job has at most {}", total, kMaxRanks));
+    sizes.push_back(static_cast<int>(n));
   }
   return sizes;
 }

@@ -18,17 +18,11 @@ Result<double> heartbeat_seconds(const std::string& word) {
     return fail(Code::kInvalid, "want at least 0.01 s, or 0 for none");
   return seconds;
 }
-Result<int> exit_code(const std::string& word) {
-  constexpr int kMost = 255;
-  auto code = read_count(word, 0);
-  if (code && *code > kMost) return fail(Code::kInvalid, fmt::format("want at most {}", kMost));
-  return code;
-}
+Result<int> n_ranks(const std::string& word) { return read_count(word, 1, kMaxRanks); }
+Result<int> exit_code(const std::string& word) { return read_count(word, 0, 255); }
 Result<int> tree_radix(const std::string& word) {
   constexpr int kMost = 64;  // agents at once
-  auto radix = read_count(word, 1);
-  if (radix && *radix > kMost) return fail(Code::kInvalid, fmt::format("want at most {}", kMost));
-  return radix;
+  return read_count(word, 1, kMost);
 }
 
 Status add_hosts(CommandLine&, AppLine& app, Words w) {
@@ -55,7 +49,7 @@ Status add_host_file(CommandLine&, AppLine& app, Words w) {
 constexpr Option kOptions[] = {
     {"-n, -np, --np", "-c --n", "N", Group::kRun, true,
      "ranks to start; without it, one for each core that may be used",
-     read_app<at_least_one, &AppLine::n_ranks>},
+     read_app<n_ranks, &AppLine::n_ranks>},
     {"--app", "-app -configfile --configfile", "FILE", Group::kRun, false,
      "take the programs from a file: on each line what would stand between two ':'",
      read<text, &CommandLine::app_file>},

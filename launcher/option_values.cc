@@ -7,10 +7,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 
 #include "base/file.h"
 #include "base/words.h"
+#include "launcher/allocation.h"
 #include "launcher/rank_file.h"
 
 namespace rlx::launcher {
@@ -56,13 +56,13 @@ Status read_object(const std::string& word, MapOptions& map) {
 
 }  // namespace
 
-Result<int> read_count(std::string_view word, int least) {
+Result<int> read_count(std::string_view word, int least, int most) {
   int value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error == std::errc::result_out_of_range && end == word.data() + word.size() &&
-      !word.starts_with('-'))
-    return fail(Code::kInvalid, fmt::format("'{}' is too large: want at most {}", excerpt(word),
-                                            std::numeric_limits<int>::max()));
+  const bool beyond = error == std::errc::result_out_of_range && !word.starts_with('-');
+  if (end == word.data() + word.size() && (beyond || (error == std::errc() && value > most)))
+    return fail(Code::kInvalid,
+                fmt::format("'{}' is too large: want at most {}", excerpt(word), most));
   if (error != std::errc() || end != word.data() + word.size() || value < least)
     return wrong(word, fmt::format("a whole number of at least {}", least));
   return value;
@@ -168,7 +168,7 @@ Status read_map_by(std::string_view word, MapOptions& map) {
   } else if (parts[0] == "ppr") {
     if (parts.size() < 3) return wrong(word, "a mapping such as ppr:2:numa");
     read.by = MapBy::kPerObject;
-    RLX_TRY_ASSIGN(read.per_object, read_count(parts[1], 1));
+    RLX_TRY_ASSIGN(read.per_object, read_count(parts[1], 1, kMaxSlots));
     RLX_TRY(read_object(parts[2], read));
     next = 3;
   } else if (!parts[0].empty()) {
@@ -197,8 +197,8 @@ Status read_per_node(std::string_view word, MapOptions& map) {
                  : word == "gpu"                                   ? PerNode::kGpus
                                                                    : PerNode::kNumber;
   if (map.per_node != PerNode::kNumber) return {};
-  const auto count = read_count(word, 1);
-  if (!count) return wrong(word, "a number of ranks, core or gpu");
+  const auto count = read_count(word, 1, kMaxSlots);
+  if (!count) return wrong(word, fmt::format("a number of ranks up to {}, core or gpu", kMaxSlots));
   map.ranks_per_node = *count;
   return {};
 }

@@ -3,6 +3,7 @@
 // out.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,8 @@
 
 namespace rlx::launcher {
 
-Result<int> read_count(std::string_view word, int least);
+Result<int> read_count(std::string_view word, int least,
+                       int most = std::numeric_limits<int>::max());
 Result<std::string> read_directory(const std::string& word);
 // Patterns of files (rank_files.h): that of a path alone, of --output-dir, of --output-file.
 std::string as_pattern(const std::string& path);

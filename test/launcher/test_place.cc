@@ -119,6 +119,9 @@ Test(place, refuses_too_many_ranks_with_a_table_and_the_way_out) {
   } wrong[] = {
       {"--host a,b -ppn 2 -n 5 ./p", "2 on each of 2 hosts there is room for 4"},
       {"--host a -ppn 8 ./p", "--oversubscribe"},
+      {"--host a --oversubscribe -n 1048576 ./p : -n 1 ./q",
+       "1048577 ranks wanted, but a job has at most 1048576"},
+      {"--host n[1-1000] -ppn 60000 ./p", "60000000 ranks wanted, but a job has at most 1048576"},
       {"--host a,b --map-by seq -n 3 ./p", "2 places are listed"},
       {"--map-by slot:span ./p", "span takes"},
       {"--rank-by fill ./p", "--rank-by fill"},
