@@ -106,12 +106,15 @@ bool Launch::is_left_to_srun() const {
 Status Launch::plan(std::span<const NodeFacts> facts) {
   RLX_TRY_ASSIGN(auto hosts, hosts_of(allocation_, facts, topologies_));
   RLX_TRY_ASSIGN(plan_, make_plan(line_, std::move(hosts), allocation_));
+  apps_ = make_apps(line_, environment_, app_notes_);
   planned_ = true;
   return {};
 }
 
 LaunchEnd Launch::run() {
   if (planned_ && line_.dry_run) {
+    if (line_.verbosity > 0)
+      for (const auto& note : notes()) fmt::print(stderr, "rlxrun: {}\n", note);
     fmt::print("{}", displayed(line_, plan_));
     return {};
   }
@@ -185,8 +188,8 @@ void Launch::nodes_are_known(Head& head, const Cluster& cluster, Facts facts) {
     if (auto status = plan(*facts); !status)
       return head.give_up({status.error().text},
                           status.error().code == Code::kInvalid ? kExitUsage : 1);
+  for (const auto& note : notes()) head.note(note);
   if (line_.dry_run) {
-    tell_notes(head, {});
     fmt::print("{}", displayed(line_, plan_));
     return head.give_up({}, 0);
   }
@@ -195,13 +198,11 @@ void Launch::nodes_are_known(Head& head, const Cluster& cluster, Facts facts) {
 
 void Launch::start(Head& head, const Cluster& cluster) {
   JobRequest request;
-  std::vector<std::string> notes;
-  request.apps = make_apps(line_, environment_, notes);
+  request.apps = std::move(apps_);
   request.name = pmix::new_job_name();
   request.id = random_id();
   request.output = output_spec(line_, plan_.mapping.places.size(), head.output_is_terminal());
   request.universe_size = line_.universe_size;
-  tell_notes(head, notes);
   if (const auto text = displayed(line_, plan_); !text.empty()) fmt::print(stderr, "{}", text);
   JobSpec job = make_job(std::move(request), plan_);
   place(cluster, job);
@@ -227,15 +228,17 @@ void Launch::stay_in_this_directory(std::vector<AppSpec>& apps, OutputSpec& outp
     output.files = fmt::format("{}/{}", as_pattern(here.string()), output.files);
 }
 
-void Launch::tell_notes(Head& head, const std::vector<std::string>& more) const {
+std::vector<std::string> Launch::notes() const {
+  std::vector<std::string> notes;
   if (!line_.ignored.empty())
-    head.note(
+    notes.push_back(
         fmt::format("ignored, as they mean nothing here: {}", fmt::join(line_.ignored, ", ")));
-  for (const auto& warning : allocation_.warnings) head.note(warning);
-  if (!plan_.mapping.note.empty()) head.note(plan_.mapping.note);
+  notes.insert(notes.end(), allocation_.warnings.begin(), allocation_.warnings.end());
+  if (!plan_.mapping.note.empty()) notes.push_back(plan_.mapping.note);
   if (!directories_.note.empty())
-    head.note(directories_.note + "; using another place for temporary files");
-  for (const auto& note : more) head.note(note);
+    notes.push_back(directories_.note + "; using another place for temporary files");
+  notes.insert(notes.end(), app_notes_.begin(), app_notes_.end());
+  return notes;
 }
 
 }  // namespace rlx::launcher

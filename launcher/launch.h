@@ -47,7 +47,8 @@ class Launch {
   void start(Head& head, const Cluster& cluster);
   void place(const Cluster& cluster, JobSpec& job) const;
   void stay_in_this_directory(std::vector<AppSpec>& apps, OutputSpec& output) const;
-  void tell_notes(Head& head, const std::vector<std::string>& more) const;
+  // Worth telling of the plan and of what was asked in vain, also in a dry run.
+  std::vector<std::string> notes() const;
 
   CommandLine line_;
   Environment environment_;
@@ -59,6 +60,8 @@ class Launch {
   TreeSettings tree_;
   Directories directories_;
   Plan plan_;
+  std::vector<AppSpec> apps_;  // with plan_
+  std::vector<std::string> app_notes_;
   bool planned_ = false;
 };
 

@@ -233,6 +233,11 @@ Test(plans, are_shown_without_starting_anything, .timeout = 60) {
             result.text().c_str());
   struct stat info {};
   cr_expect_neq(stat((dir / "started").c_str(), &info), 0);
+  const std::string noted = " --mca a b -x NO_SUCH_VARIABLE --cpu-list 0,4000 -n 1 true";
+  const auto would = run(cut(built("rlxrun") + " --dry-run" + noted));
+  expect_same(would.err, run(cut(built("rlxrun") + noted)).err, would.text());
+  for (const char* note : {"ignored", "names cpus that", "no such variable"})
+    cr_expect(holds(would.err, note), "%s: %s", note, would.text().c_str());
   std::ofstream(dir / "bad.xml") << "<topology";
   cr_expect_eq(rlxrun({"--dry-run", "--topo-file", dir / "bad.xml", "true"}).code, 1);
   for (const char* option : {"--help", "--version", "--man", "--completion"}) {
