@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,5 +44,10 @@ inline std::vector<std::string> words_of(std::string_view text,
 std::string printable(std::string_view text, std::string_view keep = "\n");
 // The same of the first 80 bytes or so, for a message that quotes it.
 std::string excerpt(std::string_view text);
+
+// "1 rank", "2 ranks".
+inline std::string counted(std::integral auto n, std::string_view noun) {
+  return std::to_string(n) + ' ' + std::string(noun) + (n == 1 ? "" : "s");
+}
 
 }  // namespace rlx

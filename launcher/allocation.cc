@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/words.h"
 #include "launcher/host_file.h"
 #include "launcher/host_table.h"
 #include "launcher/hosts.h"
@@ -181,9 +182,8 @@ class Reader {
       }
       const HostEntry& base = table_.hosts()[*table_.find(host.name)];
       if (has_number[i] && base.slots > 0 && host.slots > base.slots)
-        out_.warnings.push_back(fmt::format("{}:{} ({}): {} has {} slot{} there", host.name,
-                                            host.slots, host.source, out_.source, base.slots,
-                                            base.slots == 1 ? "" : "s"));
+        out_.warnings.push_back(fmt::format("{}:{} ({}): {} has {} there", host.name, host.slots,
+                                            host.source, out_.source, counted(base.slots, "slot")));
       chosen.add(narrowed(base, host, has_number[i]));
     }
     table_ = std::move(chosen);

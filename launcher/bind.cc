@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/words.h"
 #include "launcher/seats.h"
 
 namespace rlx::launcher {
@@ -52,10 +53,12 @@ Status bind_object(const Host& host, const CpuSet& object, const MapOptions& opt
   const auto cores = parts_of(host.topology, Locality::kCore, object);
   const std::size_t width = static_cast<std::size_t>(std::max(1, options.cores_per_rank));
   if (options.cores_per_rank > 0 && ranks.size() * width > cores.size() && !options.oversubscribe)
-    return fail(Code::kInvalid,
-                fmt::format("pe={}: {} ranks need {} cores, but {} has {} there; use "
-                            "--oversubscribe to share cores",
-                            width, ranks.size(), ranks.size() * width, host.name, cores.size()));
+    return fail(
+        Code::kInvalid,
+        fmt::format("pe={}: {} wanted for {}, but {} has {} there; use --oversubscribe to share "
+                    "cores",
+                    width, counted(ranks.size() * width, "core"), counted(ranks.size(), "rank"),
+                    host.name, cores.size()));
   if (options.bind != BindTo::kSlice) {
     for (std::size_t j = 0; j < ranks.size(); ++j)
       *ranks[j] = bind_one(host.topology, object, options, j, ranks.size());
@@ -220,8 +223,8 @@ Result<std::vector<std::vector<std::uint32_t>>> choose_gpus(
   if (asked && gpus.size() < each)
     return fail(
         Code::kInvalid,
-        fmt::format("{} GPU{} wanted for each rank, but {} has {} that may be used{}", each,
-                    each == 1 ? "" : "s", host.name, gpus.size(),
+        fmt::format("{} wanted for each rank, but {} has {} that may be used{}",
+                    counted(each, "GPU"), host.name, gpus.size(),
                     host.gpus.environment.empty() ? "" : " (" + host.gpus.environment[0] + ")"));
   const std::size_t n_groups = gpus.size() / each;
   if (n_groups == 0) return chosen;

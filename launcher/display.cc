@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/words.h"
+
 namespace rlx::launcher {
 namespace {
 
@@ -48,8 +50,8 @@ std::string bindings_text(const Plan& plan) {
     if (place.cpus.empty())
       out += fmt::format("not bound (cpus {})", host.topology.allowed().text());
     else
-      out += fmt::format("cpus {} ({} core{}, numa {}, package {})", place.cpus.text(), cores,
-                         cores == 1 ? "" : "s", parts(Locality::kNuma), parts(Locality::kPackage));
+      out += fmt::format("cpus {} ({}, numa {}, package {})", place.cpus.text(),
+                         counted(cores, "core"), parts(Locality::kNuma), parts(Locality::kPackage));
     out += gpu_text(host, place, plan.ranks_see_own_gpus) + "\n";
   }
   return out;
@@ -68,8 +70,7 @@ std::string map_text(const Plan& plan, const std::vector<AppLine>& apps) {
 std::string allocation_text(const Plan& plan) {
   std::string out;
   for (const auto& host : plan.hosts)
-    out += fmt::format("{}: {} slot{} ({})\n", host.name, host.slots, host.slots == 1 ? "" : "s",
-                       host.slots_source);
+    out += fmt::format("{}: {} ({})\n", host.name, counted(host.slots, "slot"), host.slots_source);
   return out;
 }
 

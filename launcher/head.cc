@@ -2,6 +2,7 @@
 #include "launcher/head.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/words.h"
 #include "launcher/mpir.h"
 
 namespace rlx::launcher {
@@ -20,12 +22,13 @@ constexpr double kGatherTime = 1;  // for other nodes that cannot start the job 
 constexpr double kPatience =
     1;  // for a reader of our output that does not read, once we were told to end
 
-// " with ranks 1,2" of the job on the command line, or nothing.
-std::string with_ranks(const std::vector<RankId>& ranks) {
-  std::string text;
-  for (const auto& id : ranks)
-    if (id.job == 0) text += fmt::format("{}{}", text.empty() ? " with ranks " : ",", id.rank);
-  return text;
+// " with rank 1" or " with ranks 1,2" of the job on the command line, or nothing.
+std::string with_ranks(const std::vector<RankId>& ids) {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& id : ids)
+    if (id.job == 0) ranks.push_back(id.rank);
+  if (ranks.empty()) return "";
+  return fmt::format(" with rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ","));
 }
 
 }  // namespace
@@ -186,7 +189,8 @@ void Head::lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
   if (ending_) return;
   const std::string text = outcome_.host_lost(fmt::format(
       "lost host {}{}{}: {}", plan_.hosts[node].name, with_ranks(victims),
-      others.empty() ? "" : fmt::format(" ({} more hosts were reached through it)", others.size()),
+      others.empty() ? ""
+                     : fmt::format(" ({} reached through it)", counted(others.size(), "more host")),
       cause));
   if (line_.end.on_failure != OnFailure::kContinue) return failed(text, line_.end.kill_grace_s);
   if (!text.empty()) error(text);
@@ -306,9 +310,9 @@ void Head::control_wanted(RankId by, const pmix::Control& control,
     victims.push_back(id);
   }
   if (victims.empty()) return;
-  note(fmt::format("{} {} {}", text_of(name_of(by)), kill ? "kills" : "ends",
-                   victims.size() == 1 ? text_of(name_of(victims[0]))
-                                       : fmt::format("{} ranks", victims.size())));
+  note(fmt::format(
+      "{} {} {}", text_of(name_of(by)), kill ? "kills" : "ends",
+      victims.size() == 1 ? text_of(name_of(victims[0])) : counted(victims.size(), "rank")));
   if (kill) return node_->signal_ranks(victims, SIGKILL);
   node_->end_ranks(victims, line_.end.term_grace_s);
 }

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "launcher/local_node.h"
+#include "launcher/outcome.h"
 
 namespace rlx::launcher {
 namespace {
@@ -192,10 +193,10 @@ void LocalNode::drain() {
 }
 
 std::string LocalNode::state_line(const Job& job, std::uint32_t rank) const {
-  const pid_t pid = job.ranks.at(rank).pid;
+  const RankName name{{job.spec.number, rank}, job.ranks.at(rank).pid, setup_.hostname};
   const pmix::ProcId proc{job.spec.name, rank};
   const pmix::RankState state = server_->state(proc);
-  return fmt::format("rank {} (pid {} on {}): {}{}", rank, pid, setup_.hostname, state_of(pid),
+  return fmt::format("{}: {}{}", text_of(name), state_of(name.pid),
                      job.ranks.at(rank).held        ? ", waits in init to be let go"
                      : server_->is_in_fence(proc)   ? ", in a fence with the ranks of other hosts"
                      : server_->is_in_barrier(proc) ? ", in a barrier"

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/words.h"
 #include "launcher/bind.h"
 #include "launcher/seats.h"
 
@@ -104,19 +105,18 @@ class Mapper {
 
   void count_crowd(const Host& host, int n, bool shares_gpus) {
     if (shares_gpus && n_sharing_gpus_++ == 0)
-      gpu_note_ = fmt::format("{} ranks share {} GPU{} of {}", n, host.gpus.gpus.size(),
-                              host.gpus.gpus.size() == 1 ? "" : "s", host.name);
+      gpu_note_ = fmt::format("{} ranks share {} of {}", n, counted(host.gpus.gpus.size(), "GPU"),
+                              host.name);
     const int cores = host.topology.slots();
     if (n <= cores) return;
     mapping_.oversubscribed = true;
     if (n_crowded_++ == 0)
-      core_note_ =
-          fmt::format("{} ranks share {} core{} of {}", n, cores, cores == 1 ? "" : "s", host.name);
+      core_note_ = fmt::format("{} ranks share {} of {}", n, counted(cores, "core"), host.name);
   }
 
   void add_notes() {
     const auto more = [](std::size_t n) {
-      return n > 1 ? fmt::format(" and so on {} more host{}", n - 1, n > 2 ? "s" : "") : "";
+      return n > 1 ? " and so on " + counted(n - 1, "more host") : "";
     };
     if (n_crowded_ > 0 && !options_.oversubscribe)
       add_note(mapping_.note, core_note_ + more(n_crowded_) + " (--oversubscribe: no such note)");

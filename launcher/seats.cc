@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/words.h"
 #include "launcher/hosts.h"
 
 namespace rlx::launcher {
@@ -55,10 +56,11 @@ std::string slot_table(int wanted, std::span<const Host> hosts, const MapOptions
                       host.max_slots > 0 ? fmt::format(", max_slots={}", host.max_slots) : "",
                       host.ranks_there > 0 ? fmt::format(", {} in use", host.ranks_there) : "");
   }
-  if (hosts.size() > kShown) rows += fmt::format("  and {} more hosts\n", hosts.size() - kShown);
+  if (hosts.size() > kShown)
+    rows += fmt::format("  and {}\n", counted(hosts.size() - kShown, "more host"));
   return fmt::format(
-      "{} ranks wanted, but there {} only {} slot{}:\n  {:<{}}  slots  from\n{}{}", wanted,
-      total == 1 ? "is" : "are", total, total == 1 ? "" : "s", "host", width, rows,
+      "{} wanted, but there {} only {}:\n  {:<{}}  slots  from\n{}{}", counted(wanted, "rank"),
+      total == 1 ? "is" : "are", counted(total, "slot"), "host", width, rows,
       capped && options.oversubscribe ? "max_slots is a limit even for --oversubscribe"
                                       : "--oversubscribe starts them anyway");
 }
@@ -181,9 +183,9 @@ Status check_caps(const std::vector<std::vector<Seat>>& seats, std::span<const H
     for (const auto& seat : app) ++count[seat.host];
   for (std::size_t host = 0; host < hosts.size(); ++host)
     if (hosts[host].max_slots > 0 && count[host] > hosts[host].max_slots)
-      return fail(Code::kInvalid,
-                  fmt::format("{} ranks are placed on {}, but max_slots={} ({})", count[host],
-                              hosts[host].name, hosts[host].max_slots, hosts[host].slots_source));
+      return fail(Code::kInvalid, fmt::format("{} placed on {}, but max_slots={} ({})",
+                                              counted(count[host], "rank"), hosts[host].name,
+                                              hosts[host].max_slots, hosts[host].slots_source));
   return {};
 }
 
@@ -199,9 +201,9 @@ Result<std::vector<std::vector<Seat>>> seat_in_sequence(const std::vector<int>& 
     std::size_t& at = own ? own_next : next;
     for (int i = 0; i < app_sizes[app]; ++i) {
       if (at >= mentions.size())
-        return fail(Code::kInvalid,
-                    fmt::format("--map-by seq: {} ranks wanted, but {} places are listed",
-                                app_sizes[app], mentions.size()));
+        return fail(Code::kInvalid, fmt::format("--map-by seq: {} wanted, but only {} listed",
+                                                counted(app_sizes[app], "rank"),
+                                                counted(mentions.size(), "place")));
       seats[app].push_back({mentions[at++], 0});
     }
   }
@@ -237,18 +239,16 @@ tl::unexpected<Error> no_room(int wanted, const MapOptions& options, std::span<c
   std::int64_t room = 0;
   for (const auto& host : hosts) room += room_on(host, options);
   if (options.by == MapBy::kPerObject && room < wanted)
-    return fail(
-        Code::kInvalid,
-        fmt::format("{} ranks wanted, but --map-by ppr:{}:{} has room for {} on {}", wanted,
-                    options.per_object, options.object_is_gpu ? "gpu" : name_of(options.object),
-                    room,
-                    hosts.size() == 1 ? hosts[0].name : fmt::format("{} hosts", hosts.size())));
+    return fail(Code::kInvalid,
+                fmt::format("{} wanted, but --map-by ppr:{}:{} has room for {} on {}",
+                            counted(wanted, "rank"), options.per_object,
+                            options.object_is_gpu ? "gpu" : name_of(options.object), room,
+                            hosts.size() == 1 ? hosts[0].name : counted(hosts.size(), "host")));
   if (options.per_node == PerNode::kNumber && room < wanted)
-    return fail(
-        Code::kInvalid,
-        fmt::format("{} ranks wanted, but with {} on each of {} host{} there is room for {}",
-                    wanted, options.ranks_per_node, hosts.size(), hosts.size() == 1 ? "" : "s",
-                    room));
+    return fail(Code::kInvalid,
+                fmt::format("{} wanted, but with {} on each of {} there is room for {}",
+                            counted(wanted, "rank"), options.ranks_per_node,
+                            counted(hosts.size(), "host"), room));
   return fail(Code::kInvalid, slot_table(wanted, hosts, options));
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/words.h"
+
 namespace rlx::eplb {
 
 using namespace sched;
@@ -49,10 +51,6 @@ void drop_dead(Placement& placement, const Cluster& cluster, std::span<const uin
 double balance_of(const Report& r, const Placement& placement) {
   const std::vector<double> balances = layer_balances(r, placement);
   return std::accumulate(balances.begin(), balances.end(), 0.0) / r.loads.layers;
-}
-
-std::string counted(int64_t n, std::string_view noun) {
-  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
 std::string budget_words(const Plan& plan) {

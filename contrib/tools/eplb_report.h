@@ -42,8 +42,6 @@ void drop_dead(sched::Placement& placement, const sched::Cluster& cluster,
 std::vector<double> layer_balances(const Report& report, const sched::Placement& placement);
 double balance_of(const Report& report, const sched::Placement& placement);
 
-// "3 layers", "1 layer".
-std::string counted(int64_t n, std::string_view noun);
 // What became of a budget of fetches.
 std::string budget_words(const sched::Plan& plan);
 

@@ -121,6 +121,11 @@ Test(network, addresses_are_parsed_of_both_families_and_only_as_addresses) {
   cr_expect(!is_own_address(*parse_ip("192.0.2.1")));  // in documentation only
 }
 
+Test(words, are_plural_as_their_number_is) {
+  cr_expect(counted(1, "rank") == "1 rank" && counted(0u, "rank") == "0 ranks");
+  cr_expect(counted(std::size_t{2}, "more host") == "2 more hosts");
+}
+
 Test(words, text_is_cut_at_separators_with_or_without_what_is_empty) {
   using Parts = std::vector<std::string>;
   cr_expect(split("", ',') == Parts{""} && split("a,,b,", ',') == (Parts{"a", "", "b", ""}));

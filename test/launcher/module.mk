@@ -35,6 +35,7 @@ test_launcher_test_tree_failures_SOURCES = test/launcher/test_tree_failures.cc
 test_launcher_test_tree_failures_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_look_SOURCES = test/launcher/test_look.cc
 test_launcher_test_look_LDADD = $(LAUNCHER_TEST_LIBS)
+EXTRA_test_launcher_test_look_DEPENDENCIES = test/pmix_glue/rank
 check_PROGRAMS += test/launcher/test_hold
 test_launcher_test_hold_SOURCES = test/launcher/test_hold.cc
 test_launcher_test_hold_LDADD = $(LAUNCHER_TEST_LIBS)

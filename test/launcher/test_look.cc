@@ -118,6 +118,14 @@ Test(time_limits, show_what_each_rank_was_doing, .timeout = 120) {
             result.text().c_str());
 }
 
+Test(time_limits, show_of_which_job_a_spawned_rank_is, .timeout = 60) {
+  const auto result =
+      rlxrun({"--timeout", "3", "--oversubscribe", "-n", "1", built("test/pmix_glue/rank"),
+              "spawn_on", "any", "1", "0", "sleep 100"});
+  cr_expect(result.code == 124 && holds(result.err, "rank 0 of spawned job 1 (pid "), "%s",
+            result.text().c_str());
+}
+
 Test(time_limits, show_who_waits_in_a_barrier_of_pmi1, .timeout = 60) {
   const auto result =
       rlxrun({"--timeout", "1", "--pmi1", "--oversubscribe", "-n", "3", "bash", "-c",

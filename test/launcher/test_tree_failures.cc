@@ -152,7 +152,7 @@ Test(tree_loss, of_a_host_that_falls_silent_is_noticed, .timeout = 60) {
   cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
   cr_expect(holds(job.err(), "host h1 has been silent for 0.3 s; after 0.6 s it is lost\n"), "%s",
             job.err().c_str());
-  cr_expect(holds(job.err(), "lost host h1 with ranks 1: ") && holds(job.err(), "silent for 0.6 s"),
+  cr_expect(holds(job.err(), "lost host h1 with rank 1: ") && holds(job.err(), "silent for 0.6 s"),
             "%s", job.err().c_str());
   cr_expect(mark.gone_within(kSoon));
 }
@@ -180,7 +180,7 @@ Test(tree_loss, is_what_became_of_the_daemon_not_of_its_agent, .timeout = 120) {
                   mark);
   kill(daemons_of(lost, 2)[1], SIGKILL);
   cr_expect_eq(lost.wait(), 1, "%s", lost.err().c_str());
-  cr_expect(holds(lost.err(), "lost host h1 with ranks 1: agent exited with code 137"), "%s",
+  cr_expect(holds(lost.err(), "lost host h1 with rank 1: agent exited with code 137"), "%s",
             lost.err().c_str());
 
   const FakeHosts left("", "exec 3<&0; sh -c \"$*\" <&3 3<&- & exit 0");
@@ -205,7 +205,7 @@ Test(tree_loss, of_a_daemon_that_is_stopped_leaves_nothing_there, .timeout = 60)
       mark);
   kill(daemons_of(job, 2)[1], SIGSTOP);
   cr_expect_eq(job.wait(), 1, "%s", job.err().c_str());
-  cr_expect(holds(job.err(), "lost host h1 with ranks 1: ") && holds(job.err(), "silent for 0.6 s"),
+  cr_expect(holds(job.err(), "lost host h1 with rank 1: ") && holds(job.err(), "silent for 0.6 s"),
             "%s", job.err().c_str());
   cr_expect(mark.gone_within(kSoon));
 }

@@ -134,8 +134,8 @@ std::size_t entries_in(const std::string& directory) {
   return n;
 }
 
-// Rank 0 asks for N ranks on a host or anywhere: spawn_on HOST|any N 0|out|host, the last being why
-// it is refused.
+// Rank 0 asks for N ranks on a host or anywhere: spawn_on HOST|any N 0|out|host [SCRIPT], the third
+// being why it is refused.
 void spawn_on(Bootstrap& b, char** arguments) {
   if (b.facts().rank == 0) {
     const std::string host = arguments[0], wanted = arguments[2];
@@ -143,8 +143,9 @@ void spawn_on(Bootstrap& b, char** arguments) {
     if (host != "any") where.text(PMIX_HOST, host);
     pmix_app_t app;
     PMIX_APP_CONSTRUCT(&app);
-    char* argv[] = {const_cast<char*>("sh"), const_cast<char*>("-c"),
-                    const_cast<char*>("echo spawned on h$RLX_NODE_RANK"), nullptr};
+    char* script =
+        arguments[3] ? arguments[3] : const_cast<char*>("echo spawned on h$RLX_NODE_RANK");
+    char* argv[] = {const_cast<char*>("sh"), const_cast<char*>("-c"), script, nullptr};
     app.cmd = argv[0];
     app.argv = argv;
     app.maxprocs = std::atoi(arguments[1]);
