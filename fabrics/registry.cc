@@ -41,9 +41,14 @@ std::span<const WireEntry> wire_table() { return kTable; }
 
 Result<std::vector<std::unique_ptr<Wire>>> make_wires(std::string_view wanted,
                                                       const BootstrapFacts& facts) {
-  const bool all = words_of(wanted, ",").empty();
+  std::vector<std::string> names = words_of(wanted, ",");
+  const bool all = names.empty();
+  if (all) names = known_names();
+  // Who names a fabric thinks of other ranks, and yet sends to itself too.
+  if (std::find(names.begin(), names.end(), "self") == names.end())
+    names.insert(names.begin(), "self");
   std::vector<std::unique_ptr<Wire>> wires;
-  for (const std::string& name : all ? known_names() : words_of(wanted, ",")) {
+  for (const std::string& name : names) {
     const auto* const entry = std::find_if(std::begin(kTable), std::end(kTable),
                                            [&](const WireEntry& e) { return e.name == name; });
     if (entry == std::end(kTable))

@@ -20,8 +20,8 @@ struct WireEntry {
 };
 
 std::span<const WireEntry> wire_table();
-// The wires named in `wanted` (commas, best first; empty: all of the table that work here).
-// A wire named there that does not exist or does not work is an error.
+// The wires named in `wanted` (commas, best first; empty: all of the table that work here), and
+// self. A wire named there that does not exist or does not work is an error.
 Result<std::vector<std::unique_ptr<Wire>>> make_wires(std::string_view wanted,
                                                       const BootstrapFacts& facts);
 
