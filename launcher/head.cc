@@ -158,10 +158,10 @@ void Head::not_started(std::uint32_t node, std::uint32_t number, const StartProb
       gather_ = loop_.after(kGatherTime, [this] { tell_start_problems(); });
     return end(line_.end.kill_grace_s);
   }
-  // The rank that asked for it gets the error and decides itself.
   if (job.spawn_request != 0)
-    node_->spawn_answer(std::exchange(job.spawn_request, 0),
-                        fail(Code::kInvalid, fmt::format("{}: {}", job.nodes[node], problem.text)));
+    refuse_spawn(
+        std::exchange(job.spawn_request, 0),
+        {Code::kInvalid, fmt::format("not started on {}: {}", job.nodes[node], problem.text)});
   job.refused = true;
   node_->end_ranks(already, 0);
 }

@@ -97,6 +97,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   bool has_terminal(RankId id) const { return id.job == 0 && line_.pty_rank == id.rank; }
   void take_back_terminal(RankId id);
   std::vector<Host> hosts_as_they_are() const;
+  void refuse_spawn(std::uint64_t request, const Error& why);
   Result<JobSpec> plan_spawn(const pmix::SpawnRequest& request);
   void on_signal();
   void handle_signal(int signal_number);

@@ -9,12 +9,15 @@ void Head::spawn_wanted(RankId by, pmix::SpawnRequest request) {
   (void)by;
   auto job =
       ending_ ? Result<JobSpec>(fail(Code::kCancelled, "the job is ending")) : plan_spawn(request);
-  if (!job) {
-    note("spawn refused: " + job.error().text);
-    return node_->spawn_answer(request.id, tl::unexpected(job.error()));
-  }
+  if (!job) return refuse_spawn(request.id, job.error());
   jobs_[job->number].spawn_request = request.id;
   start(*job);
+}
+
+// The rank that asked for it decides what that means.
+void Head::refuse_spawn(std::uint64_t request, const Error& why) {
+  note("spawn refused: " + why.text);
+  node_->spawn_answer(request, tl::unexpected(why));
 }
 
 // With the ranks that run on them.

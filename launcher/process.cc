@@ -119,9 +119,12 @@ std::string beside(const std::string& directory, const std::string& file) {
 Program find_program(const std::string& command, const std::string& wdir, std::string_view path) {
   if (command.find('/') != std::string::npos) {
     Program program = inspect(command, beside(wdir, command));
-    if (program.exit_code == 127 && !wdir.empty() && access(command.c_str(), X_OK) == 0)
+    if (program.exit_code == 127 && !wdir.empty() && !command.starts_with('/'))
       program.problem +=
-          fmt::format(" in {} (it exists where rlxrun was started: give the full path)", wdir);
+          fmt::format(" in {}{}", wdir,
+                      access(command.c_str(), X_OK) == 0
+                          ? " (it exists where rlxrun was started: give the full path)"
+                          : "");
     return program;
   }
   Program best{command, 127, fmt::format("{}: command not found in PATH", command)};

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "pmix_glue/info.h"
 #include "pmix_glue/server_impl.h"
@@ -133,7 +134,10 @@ SpawnApp to_spawn_app(const pmix_app_t& app) {
   if (app.cmd != nullptr) out.argv[0] = app.cmd;
   out.environment = strings(app.env);
   out.n_ranks = app.maxprocs > 0 ? static_cast<uint32_t>(app.maxprocs) : 0;
-  out.wdir = app.cwd != nullptr ? app.cwd : text(find(app.info, app.ninfo, PMIX_WDIR));
+  // Libraries put their own directory into `cwd`, and what the user asked for beside it.
+  const std::string wdir = text(find(app.info, app.ninfo, PMIX_WDIR));
+  out.wdir = app.cwd != nullptr ? app.cwd : "";
+  if (!wdir.empty()) out.wdir = std::filesystem::path(out.wdir) / wdir;
   out.hosts = text(find(app.info, app.ninfo, PMIX_HOST));
   return out;
 }

@@ -30,11 +30,39 @@ static void spawn(const char* self) {
   MPI_Comm_disconnect(&children);
 }
 
+/* In a directory of its own; the children say which. */
+static void wdir(const char* self) {
+  MPI_Comm children;
+  MPI_Info info;
+  int errors[2], value = 77;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "wdir", "/usr");
+  MPI_Comm_spawn(self, MPI_ARGV_NULL, 2, info, 0, MPI_COMM_WORLD, &children, errors);
+  MPI_Bcast(&value, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, children);
+  MPI_Comm_disconnect(&children);
+}
+
+/* Each rank alone asks for a program that is not there. */
+static void missing(void) {
+  MPI_Comm children;
+  int error, class;
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  error = MPI_Comm_spawn("/no/such/program", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF,
+                         &children, MPI_ERRCODES_IGNORE);
+  MPI_Error_class(error, &class);
+  printf("rank %d: %s\n", rank,
+         class == MPI_SUCCESS     ? "spawned"
+         : class == MPI_ERR_SPAWN ? "spawn error"
+                                  : "other error");
+}
+
 static void be_child(MPI_Comm parent) {
   int n_parents, value = 0;
+  char here[4096];
   MPI_Comm_remote_size(parent, &n_parents);
   MPI_Bcast(&value, 1, MPI_INT, 0, parent);
-  printf("child %d of %d parents %d value %d\n", rank, size, n_parents, value);
+  printf("child %d of %d parents %d value %d in %s\n", rank, size, n_parents, value,
+         getcwd(here, sizeof here));
   MPI_Comm_disconnect(&parent);
 }
 
@@ -70,6 +98,8 @@ int main(int argc, char** argv) {
   if (parent != MPI_COMM_NULL) be_child(parent);
   if (!strcmp(mode, "hello")) hello();
   if (!strcmp(mode, "spawn")) spawn(argv[0]);
+  if (!strcmp(mode, "wdir")) wdir(argv[0]);
+  if (!strcmp(mode, "missing")) missing();
   if (!strcmp(mode, "names")) names();
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 1) {
@@ -78,7 +108,8 @@ int main(int argc, char** argv) {
     if (!strcmp(mode, "exit3")) _exit(3);
     if (!strcmp(mode, "exit0")) _exit(0);
   }
-  if (strcmp(mode, "hello") && strcmp(mode, "spawn") && strcmp(mode, "names") && *mode) pause();
+  /* These end by rank 1 alone. */
+  if (!strcmp(mode, "abort") || !strcmp(mode, "kill") || !strncmp(mode, "exit", 4)) pause();
   MPI_Finalize();
   return 0;
 }

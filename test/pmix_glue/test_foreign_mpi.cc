@@ -45,6 +45,8 @@ Test(open_mpi, runs_unmodified_under_rlxrun, .timeout = 300) {
   const Case cases[] = {
       {"hello", 0, " of 4 sum 10 node 4 universe 4 app 0", 4},
       {"spawn", 0, " of 2 parents 4 value 77", 2},
+      {"wdir", 0, " value 77 in /usr\n", 2},
+      {"missing", 0, ": spawn error\n", 4},
       {"names", 0, " met 2", 4},
       {"abort", 42, "called abort with code 42", 1},
       {"kill", 137, "signal 9", 1},
@@ -52,6 +54,16 @@ Test(open_mpi, runs_unmodified_under_rlxrun, .timeout = 300) {
       {"exit0", 1, "rank 1", 1},
   };
   for (const auto& row : cases) expect(row, program, dir / "shm");
+}
+
+Test(open_mpi, is_told_which_program_it_cannot_spawn, .timeout = 60) {
+  if (!is_installed("mpicc.openmpi")) cr_skip_test("mpicc.openmpi is not installed");
+  const TempDir dir;
+  const auto result =
+      run({built("rlxrun"), "-n", "1", compile("mpicc.openmpi", dir / "foreign"), "missing"});
+  cr_expect(result.code == 0 && count(result.err, "spawn refused: not started on ") == 1 &&
+                count(result.err, ": /no/such/program: No such file or directory\n") == 1,
+            "%s", result.text().c_str());
 }
 
 Test(open_mpi, waits_in_its_init_until_it_is_let_go, .timeout = 60) {
