@@ -16,7 +16,8 @@ namespace {
 // The j-th group of `width` cores, starting again when they run out.
 CpuSet take_cores(const std::vector<CpuSet>& cores, std::size_t j, std::size_t width) {
   CpuSet set;
-  for (std::size_t k = 0; k < width; ++k) set = set | cores[(j * width + k) % cores.size()];
+  for (std::size_t k = 0; k < std::min(width, cores.size()); ++k)
+    set = set | cores[(j * width + k) % cores.size()];
   return set;
 }
 

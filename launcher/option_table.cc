@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "launcher/option_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/words.h"

@@ -34,7 +34,7 @@ bool read_double(std::string_view word, double& out) {
 
 Status read_modifier(std::string_view word, MapOptions& map) {
   if (word.starts_with("pe=")) {
-    RLX_TRY_ASSIGN(map.cores_per_rank, read_count(word.substr(3), 1));
+    RLX_TRY_ASSIGN(map.cores_per_rank, read_count(word.substr(3), 1, kMaxSlots));
     return {};
   }
   if (word == "oversubscribe")
