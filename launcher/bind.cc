@@ -13,59 +13,57 @@
 namespace rlx::launcher {
 namespace {
 
-// The j-th group of `width` cores, starting again when they run out.
-CpuSet take_cores(const std::vector<CpuSet>& cores, std::size_t j, std::size_t width) {
+// The j-th group of `width` cores or threads, starting again when they run out.
+CpuSet take_units(const std::vector<CpuSet>& units, std::size_t j, std::size_t width) {
   CpuSet set;
-  for (std::size_t k = 0; k < std::min(width, cores.size()); ++k)
-    set = set | cores[(j * width + k) % cores.size()];
+  for (std::size_t k = 0; k < std::min(width, units.size()); ++k)
+    set = set | units[(j * width + k) % units.size()];
   return set;
 }
 
-CpuSet domain_with(const Topology& topology, Locality locality, const CpuSet& within,
-                   const CpuSet& core) {
-  for (auto& part : parts_of(topology, locality, within))
-    if (!(part & core).empty()) return part;
-  return within;
+// What ranks mapped to `object` can be bound to: parts of it, or what it is a part of.
+std::vector<CpuSet> targets(const Host& host, Locality locality, const MapOptions& options,
+                            const CpuSet& object) {
+  auto parts = parts_of(host.topology, locality, usable_cpus(host, options));
+  std::erase_if(parts, [&](const CpuSet& part) { return (part & object).empty(); });
+  return parts;
 }
 
-// The cpus of the j-th of k ranks inside one object.
-CpuSet bind_one(const Topology& topology, const CpuSet& object, const MapOptions& options,
-                std::size_t j, std::size_t k) {
-  const auto cores = parts_of(topology, Locality::kCore, object);
+Locality locality_of(BindTo bind) {
+  return bind == BindTo::kL3     ? Locality::kL3
+         : bind == BindTo::kNuma ? Locality::kNuma
+                                 : Locality::kPackage;
+}
+
+// A target for the j-th of k ranks inside one object, which are spread over its cores.
+CpuSet bind_one(const Host& host, const CpuSet& object, const MapOptions& options, std::size_t j,
+                std::size_t k) {
+  const auto cores = parts_of(host.topology, Locality::kCore, object);
   const CpuSet& spread = cores[k <= cores.size() ? j * cores.size() / k : j % cores.size()];
-  switch (options.bind) {
-    case BindTo::kThread:
-      return take_cores(parts_of(topology, Locality::kThread, object), j, 1);
-    case BindTo::kCore:
-      return take_cores(cores, j, static_cast<std::size_t>(std::max(1, options.cores_per_rank)));
-    case BindTo::kL3:
-      return domain_with(topology, Locality::kL3, object, spread);
-    case BindTo::kNuma:
-      return domain_with(topology, Locality::kNuma, object, spread);
-    case BindTo::kPackage:
-      return domain_with(topology, Locality::kPackage, object, spread);
-    default:
-      return {};
-  }
+  for (auto& part : targets(host, locality_of(options.bind), options, object))
+    if (!(part & spread).empty()) return part;
+  return object;
 }
 
 Status bind_object(const Host& host, const CpuSet& object, const MapOptions& options,
                    const std::vector<CpuSet*>& ranks) {
-  const auto cores = parts_of(host.topology, Locality::kCore, object);
+  const auto units = targets(host, unit_of(options), options, object);
   const std::size_t width = static_cast<std::size_t>(std::max(1, options.cores_per_rank));
-  if (options.cores_per_rank > 0 && ranks.size() * width > cores.size() && !options.oversubscribe)
+  const auto unit = name_of(unit_of(options));
+  if (options.cores_per_rank > 0 && ranks.size() * width > units.size() && !options.oversubscribe)
     return fail(
         Code::kInvalid,
         fmt::format("pe={}: {} wanted for {}, but {} has {} there; use --oversubscribe to share "
-                    "cores",
-                    width, counted(ranks.size() * width, "core"), counted(ranks.size(), "rank"),
-                    host.name, cores.size()));
-  if (options.bind != BindTo::kSlice) {
+                    "{}s",
+                    width, counted(ranks.size() * width, unit), counted(ranks.size(), "rank"),
+                    host.name, units.size(), unit));
+  const bool by_unit = options.bind == BindTo::kThread || options.bind == BindTo::kCore;
+  if (by_unit || options.cores_per_rank > 0) {
+    for (std::size_t j = 0; j < ranks.size(); ++j) *ranks[j] = take_units(units, j, width);
+  } else if (options.bind != BindTo::kSlice) {
     for (std::size_t j = 0; j < ranks.size(); ++j)
-      *ranks[j] = bind_one(host.topology, object, options, j, ranks.size());
-  } else if (options.cores_per_rank > 0) {
-    for (std::size_t j = 0; j < ranks.size(); ++j) *ranks[j] = take_cores(cores, j, width);
-  } else if (ranks.size() <= cores.size()) {
+      *ranks[j] = bind_one(host, object, options, j, ranks.size());
+  } else if (ranks.size() <= units.size()) {
     auto slices = split_cores(host.topology, object, static_cast<int>(ranks.size()));
     for (std::size_t j = 0; j < ranks.size(); ++j) *ranks[j] = std::move(slices[j]);
   }  // else more ranks than cores: the kernel balances them better than we could

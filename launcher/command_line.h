@@ -64,7 +64,7 @@ struct MapOptions {
   Locality object = Locality::kNode;  // of kObject and kPerObject
   bool object_is_gpu = false;         // instead
   int per_object = 0;                 // N of ppr:N:object
-  int cores_per_rank = 0;             // pe=N, 0: not said
+  int cores_per_rank = 0;             // pe=N, of threads where ranks are bound to them; 0: not said
   bool span = false;                  // objects of all hosts in turn, not host by host
   RankBy rank_by = RankBy::kAsMapped;
   BindTo bind = BindTo::kSlice;

@@ -153,7 +153,7 @@ Status check_map_options(const MapOptions& options) {
        "pe=N binds each rank to N cores, and --bind-to none to nothing: leave one out"},
       {pe && (options.bind == BindTo::kNuma || options.bind == BindTo::kPackage ||
               options.bind == BindTo::kL3),
-       "pe=N binds each rank to N cores: --bind-to can only be core or hwt beside it"},
+       "pe=N binds each rank to N cores or hwts: --bind-to can only be core or hwt beside it"},
       {!options.rank_lines.empty() && options.by != MapBy::kRankFile,
        "--rankfile and --map-by both say where ranks go: leave one out"},
       {pe && options.by == MapBy::kRankFile, "pe=N: the rank file says which cores a rank gets"},

@@ -112,7 +112,7 @@ constexpr Option kOptions[] = {
      "place ranks by slot (filling one host after another), node (one on each host in turn), "
      "package, numa, l3, core, hwt or gpu (in turn on each of a host; with :span on those of all "
      "hosts), ppr:N:OBJECT, seq (as the hosts are listed) or rankfile; :pe=N gives each rank N "
-     "cores",
+     "cores, or N threads with --bind-to hwt",
      read_into<read_map_by, &CommandLine::map>},
     {"--rankfile", "-rankfile -rf --rf", "FILE", Group::kPlace, false,
      "place ranks as lines 'rank 0=host slot=0-3' say: cores of the host, or PACKAGE:CORES",

@@ -282,6 +282,10 @@ std::vector<CpuSet> objects_of(const Host& host, const MapOptions& options) {
   return objects;
 }
 
+Locality unit_of(const MapOptions& options) {
+  return options.bind == BindTo::kThread ? Locality::kThread : Locality::kCore;
+}
+
 int room_on(const Host& host, const MapOptions& options) {
   const auto objects = [&] { return static_cast<int>(objects_of(host, options).size()); };
   const auto groups = static_cast<int>(host.gpus.gpus.size()) / std::max(1, options.gpus_per_rank);
@@ -290,8 +294,8 @@ int room_on(const Host& host, const MapOptions& options) {
   if (options.per_node == PerNode::kCores) return host.topology.slots();
   int room = host.slots;
   if (options.cores_per_rank > 0) {
-    const auto cores = parts_of(host.topology, Locality::kCore, usable_cpus(host, options)).size();
-    room = std::max(1, std::min(room, static_cast<int>(cores) / options.cores_per_rank));
+    const auto units = parts_of(host.topology, unit_of(options), usable_cpus(host, options)).size();
+    room = std::max(1, std::min(room, static_cast<int>(units) / options.cores_per_rank));
   }
   const bool by_gpu = options.gpus_per_rank > 0 || options.per_node == PerNode::kGpus ||
                       (options.by == MapBy::kObject && options.object_is_gpu);

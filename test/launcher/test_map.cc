@@ -73,6 +73,13 @@ Test(map, places_and_binds_as_asked) {
       {big, "ppr:2:numa", "core", 4, "0-1 2-3 8-9 10-11"},
       {big, ":pe=2", "", 3, "0-3 4-7 8-11"},
       {big, "numa:pe=2", "core", 3, "0-3 8-11 16-19"},
+      {big, "numa:pe=2", "hwt", 5, "0-1 8-9 16-17 24-25 2-3"},
+      {big, ":pe=3", "hwt", 2, "0-2 3-5"},
+      // To what the object is a part of.
+      {big, "core", "numa", 5, "0-7 0-7 0-7 0-7 8-15"},
+      {big, "numa", "package", 3, "0-15 0-15 16-31"},
+      {big, "hwt", "core", 3, "0-1 0-1 2-3"},
+      {big, "ppr:1:core", "l3", 5, "0-7 0-7 0-7 0-7 8-15"},
       {big, "", "package", 4, "0-15 0-15 16-31 16-31"},
       {flat, "", "core", 8, "0 1 2 3 4 5 0 1"},
   };
@@ -142,6 +149,7 @@ Test(map, counts_ranks_where_nobody_said_how_many) {
   cr_expect_eq(count("slot", 0), 16);
   cr_expect_eq(count("ppr:2:numa", 0), 8);
   cr_expect_eq(count(":pe=4", 0), 4);
+  cr_expect_eq(count(":pe=9", 0), 1);
   cr_expect_eq(count("slot", 3), 3);
 }
 
