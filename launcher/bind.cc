@@ -58,7 +58,10 @@ Status bind_object(const Host& host, const CpuSet& object, const MapOptions& opt
                     width, counted(ranks.size() * width, unit), counted(ranks.size(), "rank"),
                     host.name, units.size(), unit));
   const bool by_unit = options.bind == BindTo::kThread || options.bind == BindTo::kCore;
-  if (by_unit || options.cores_per_rank > 0) {
+  if (options.bind == BindTo::kCpu) {
+    const auto cpus = object.cpus();
+    for (std::size_t j = 0; j < ranks.size(); ++j) ranks[j]->add(cpus[j % cpus.size()]);
+  } else if (by_unit || options.cores_per_rank > 0) {
     for (std::size_t j = 0; j < ranks.size(); ++j) *ranks[j] = take_units(units, j, width);
   } else if (options.bind != BindTo::kSlice) {
     for (std::size_t j = 0; j < ranks.size(); ++j)

@@ -44,7 +44,9 @@ std::string_view name_of(Manager manager);
 
 enum class MapBy { kSlot, kNode, kObject, kPerObject, kSequence, kRankFile };
 enum class RankBy { kAsMapped, kSlot, kNode, kFill };
-enum class BindTo { kSlice, kNone, kThread, kCore, kL3, kNuma, kPackage };
+// kCpu: one thread, in the order of the system's numbers, which on most machines has the second
+// threads of all cores last.
+enum class BindTo { kSlice, kNone, kCpu, kThread, kCore, kL3, kNuma, kPackage };
 enum class PerNode { kUnsaid, kNumber, kCores, kGpus };
 
 // One line of a rank file: "rank 3=host slot=0:0-2".

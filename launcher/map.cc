@@ -151,8 +151,8 @@ Status check_map_options(const MapOptions& options) {
        "--rank-by: with seq and rank files the order is given already"},
       {pe && options.bind == BindTo::kNone,
        "pe=N binds each rank to N cores, and --bind-to none to nothing: leave one out"},
-      {pe && (options.bind == BindTo::kNuma || options.bind == BindTo::kPackage ||
-              options.bind == BindTo::kL3),
+      {pe && options.bind != BindTo::kSlice && options.bind != BindTo::kCore &&
+           options.bind != BindTo::kThread,
        "pe=N binds each rank to N cores or hwts: --bind-to can only be core or hwt beside it"},
       {!options.rank_lines.empty() && options.by != MapBy::kRankFile,
        "--rankfile and --map-by both say where ranks go: leave one out"},

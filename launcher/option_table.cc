@@ -123,7 +123,7 @@ constexpr Option kOptions[] = {
     {"--bind-to", "-bind-to", "WHAT", Group::kPlace, false,
      "bind each rank to an equal slice of the cores (the default), core, hwt, l3, numa, package or "
      "none",
-     read<read_bind_to, &CommandLine::map, &MapOptions::bind>},
+     read_into<read_bind_to, &CommandLine::map>},
     {"--gpus-per-rank", "-gpus-per-proc --gpus-per-task --gpus-per-proc", "N", Group::kPlace, false,
      "let each rank see only N GPUs, of those that may be used, and run near them; without it a "
      "rank sees all, and RLX_GPU is the number of its own",

@@ -46,6 +46,18 @@ Status read_modifier(std::string_view word, MapOptions& map) {
   return {};
 }
 
+// MPICH's number of objects, which is pe=N, or a word of Open MPI's that changes nothing here.
+Status read_bind_modifier(std::string_view word, MapOptions& map) {
+  for (const char* known : {"overload-allowed", "overload", "no-overload", "if-supported"})
+    if (word == known) return {};
+  const auto count = read_count(word, 1, kMaxSlots);
+  const bool counted = map.bind == BindTo::kCore || map.bind == BindTo::kThread;
+  if (!count || (*count > 1 && !counted))
+    return wrong(word, "a modifier (N behind core or hwt; overload-allowed, if-supported)");
+  if (*count > 1) map.cores_per_rank = *count;
+  return {};
+}
+
 // A part of a machine, or "gpu".
 Status read_object(const std::string& word, MapOptions& map) {
   map.object_is_gpu = word == "gpu";
@@ -130,23 +142,26 @@ struct BindName {
   std::string_view word;
   BindTo bind;
 };
-constexpr BindName kBindNames[] = {{"slice", BindTo::kSlice},     {"none", BindTo::kNone},
-                                   {"hwt", BindTo::kThread},      {"hwthread", BindTo::kThread},
-                                   {"core", BindTo::kCore},       {"l3", BindTo::kL3},
-                                   {"l3cache", BindTo::kL3},      {"numa", BindTo::kNuma},
-                                   {"package", BindTo::kPackage}, {"socket", BindTo::kPackage}};
+constexpr BindName kBindNames[] = {
+    {"slice", BindTo::kSlice},     {"none", BindTo::kNone},       {"rr", BindTo::kCpu},
+    {"hwt", BindTo::kThread},      {"hwthread", BindTo::kThread}, {"core", BindTo::kCore},
+    {"l3", BindTo::kL3},           {"l3cache", BindTo::kL3},      {"numa", BindTo::kNuma},
+    {"package", BindTo::kPackage}, {"socket", BindTo::kPackage}};
 
-Result<BindTo> read_bind_to(std::string_view word) {
-  const std::string name = lower(split(word, ':').front());  // modifiers such as :overload-allowed
-  for (const auto& row : kBindNames)
-    if (row.word == name) return row.bind;
+Status read_bind_to(std::string_view word, MapOptions& map) {
+  const auto parts = split(lower(word), ':');
+  if (parts[0] == "user")
+    return fail(
+        Code::kInvalid,
+        "user: say it by --rankfile FILE, with a line 'rank 0=HOST slot=0-1' of each rank's "
+        "cores, or by --cpu-list LIST --bind-to none for all ranks");
+  for (const auto& row : kBindNames) {
+    if (row.word != parts[0]) continue;
+    map.bind = row.bind;
+    for (std::size_t i = 1; i < parts.size(); ++i) RLX_TRY(read_bind_modifier(parts[i], map));
+    return {};
+  }
   return wrong(word, "something to bind to (slice, core, hwt, l3, numa, package, none)");
-}
-
-std::string_view name_of(BindTo bind) {
-  for (const auto& row : kBindNames)
-    if (row.bind == bind) return row.word;
-  return "?";
 }
 
 Status read_map_by(std::string_view word, MapOptions& map) {

@@ -26,8 +26,8 @@ Result<bool> read_output_mode(std::string_view word);
 Result<int> read_signal(std::string_view word);
 // Seconds as "90", "1.5", "10m", "2h", "1:30" or "1:00:00".
 Result<double> read_seconds(std::string_view word);
-Result<BindTo> read_bind_to(std::string_view word);
-std::string_view name_of(BindTo bind);
+// "core", "core:2", "numa:overload-allowed".
+Status read_bind_to(std::string_view word, MapOptions& map);
 // "slot", "numa", "ppr:2:package", "rankfile:file=F", each with ":pe=N" and other modifiers.
 Status read_map_by(std::string_view word, MapOptions& map);
 Result<RankBy> read_rank_by(std::string_view word);

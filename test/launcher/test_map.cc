@@ -30,7 +30,7 @@ std::string bound(const Topology& topology, const std::string& map_by, const std
                   int n, RankBy rank_by = RankBy::kAsMapped) {
   MapOptions options;
   if (!map_by.empty()) cr_assert(read_map_by(map_by, options).has_value());
-  if (!bind_to.empty()) options.bind = read_bind_to(bind_to).value();
+  if (!bind_to.empty()) cr_assert(read_bind_to(bind_to, options).has_value());
   options.rank_by = rank_by;
   const Host host{"box", topology.slots(), "its cores", false, topology};
   const auto mapping = map_ranks({n}, options, {&host, 1});
@@ -45,6 +45,7 @@ std::string bound(const Topology& topology, const std::string& map_by, const std
 
 Test(map, places_and_binds_as_asked) {
   const Topology big = machine(kBig), flat = machine("core:6 pu:1"), one = machine("core:1 pu:1");
+  const Topology far = machine("core:8 pu:2(indexes=0,8,1,9,2,10,3,11,4,12,5,13,6,14,7,15)");
   const struct {
     const Topology& topology;
     const char *map_by, *bind_to;
@@ -75,6 +76,13 @@ Test(map, places_and_binds_as_asked) {
       {big, "numa:pe=2", "core", 3, "0-3 8-11 16-19"},
       {big, "numa:pe=2", "hwt", 5, "0-1 8-9 16-17 24-25 2-3"},
       {big, ":pe=3", "hwt", 2, "0-2 3-5"},
+      // As MPICH says it. Far has the two threads of its first core at 0 and 8.
+      {big, "", "core:2", 3, "0-3 4-7 8-11"},
+      {big, "numa", "hwthread:2", 5, "0-1 8-9 16-17 24-25 2-3"},
+      {big, "", "core:1:if-supported", 2, "0-1 2-3"},
+      {far, "", "rr", 3, "0 1 2"},
+      {far, "", "hwt", 3, "0 8 1"},
+      {flat, "", "rr", 8, "0 1 2 3 4 5 0 1"},
       // To what the object is a part of.
       {big, "core", "numa", 5, "0-7 0-7 0-7 0-7 8-15"},
       {big, "numa", "package", 3, "0-15 0-15 16-31"},
@@ -94,6 +102,7 @@ Test(map, refuses_what_does_not_fit_and_names_the_way_out) {
   cr_expect(holds(bound(big, "ppr:1:package", "", 3), "has room for 2"));
   cr_expect(holds(bound(big, "numa:pe=3", "", 5), "--oversubscribe"));
   cr_expect(holds(bound(big, "", "", 500), "--oversubscribe"));
+  cr_expect(holds(bound(big, ":pe=2", "rr", 2), "only be core or hwt"));
   const Host promised{"box", 4, "as --host says", true, big};
   const auto refused = map_ranks({5}, {}, {&promised, 1});
   cr_assert(!refused);
