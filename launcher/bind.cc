@@ -45,18 +45,37 @@ CpuSet bind_one(const Host& host, const CpuSet& object, const MapOptions& option
   return object;
 }
 
-Status bind_object(const Host& host, const CpuSet& object, const MapOptions& options,
-                   const std::vector<CpuSet*>& ranks) {
-  const auto units = targets(host, unit_of(options), options, object);
-  const std::size_t width = static_cast<std::size_t>(std::max(1, options.cores_per_rank));
+// Whether pe=N can be: an object may be too small, or cores would be shared though nobody asked.
+Status check_units(const Host& host, const MapOptions& options, std::size_t n_ranks,
+                   std::size_t n_units) {
+  if (options.cores_per_rank == 0) return {};
+  const auto width = static_cast<std::size_t>(options.cores_per_rank);
   const auto unit = name_of(unit_of(options));
-  if (options.cores_per_rank > 0 && ranks.size() * width > units.size() && !options.oversubscribe)
+  const auto n_all = parts_of(host.topology, unit_of(options), usable_cpus(host, options)).size();
+  if (width > n_units && n_units < n_all)
+    return fail(
+        Code::kInvalid,
+        fmt::format("pe={}: {} wanted for a rank, but {} has {} {}: map by a larger object, "
+                    "or --map-by slot:pe={}",
+                    width, counted(width, unit), host.name, n_units,
+                    options.object_is_gpu ? "near a gpu"
+                                          : fmt::format("in one {}", name_of(options.object)),
+                    width));
+  if (n_ranks * width > n_units && !options.oversubscribe)
     return fail(
         Code::kInvalid,
         fmt::format("pe={}: {} wanted for {}, but {} has {} there; use --oversubscribe to share "
                     "{}s",
-                    width, counted(ranks.size() * width, unit), counted(ranks.size(), "rank"),
-                    host.name, units.size(), unit));
+                    width, counted(n_ranks * width, unit), counted(n_ranks, "rank"), host.name,
+                    n_units, unit));
+  return {};
+}
+
+Status bind_object(const Host& host, const CpuSet& object, const MapOptions& options,
+                   const std::vector<CpuSet*>& ranks) {
+  const auto units = targets(host, unit_of(options), options, object);
+  const std::size_t width = static_cast<std::size_t>(std::max(1, options.cores_per_rank));
+  RLX_TRY(check_units(host, options, ranks.size(), units.size()));
   const bool by_unit = options.bind == BindTo::kThread || options.bind == BindTo::kCore;
   if (options.bind == BindTo::kCpu) {
     const auto cpus = object.cpus();

@@ -101,6 +101,13 @@ Test(map, refuses_what_does_not_fit_and_names_the_way_out) {
   const Topology big = machine(kBig);
   cr_expect(holds(bound(big, "ppr:1:package", "", 3), "has room for 2"));
   cr_expect(holds(bound(big, "numa:pe=3", "", 5), "--oversubscribe"));
+  for (const char* low : {"core:pe=2", "ppr:1:core:pe=2", "core:pe=2:oversubscribe"})
+    cr_expect(holds(bound(big, low, "", 1), "box has 1 in one core: map by a larger"), "%s", low);
+  cr_expect(holds(bound(big, "numa:pe=5", "", 1), "or --map-by slot:pe=5"));
+  cr_expect(
+      holds(bound(big, "slot:pe=17", "", 1), "17 cores wanted for 1 rank, but box has 16 there"));
+  cr_expect(holds(bound(big, "core:pe=3", "hwt", 1),
+                  "3 hwts wanted for a rank, but box has 2 in one core"));
   cr_expect(holds(bound(big, "", "", 500), "--oversubscribe"));
   cr_expect(holds(bound(big, ":pe=2", "rr", 2), "only be core or hwt"));
   const Host promised{"box", 4, "as --host says", true, big};
