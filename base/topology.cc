@@ -21,11 +21,14 @@ struct Name {
   Locality locality;
 };
 // The first word of each kind is the one we print.
-constexpr Name kNames[] = {
-    {"node", Locality::kNode},       {"machine", Locality::kNode},   {"board", Locality::kNode},
-    {"package", Locality::kPackage}, {"socket", Locality::kPackage}, {"numa", Locality::kNuma},
-    {"l3", Locality::kL3},           {"l3cache", Locality::kL3},     {"core", Locality::kCore},
-    {"hwt", Locality::kThread},      {"hwthread", Locality::kThread}};
+constexpr Name kNames[] = {{"node", Locality::kNode},      {"machine", Locality::kNode},
+                           {"board", Locality::kNode},     {"package", Locality::kPackage},
+                           {"socket", Locality::kPackage}, {"numa", Locality::kNuma},
+                           {"l3", Locality::kL3},          {"l3cache", Locality::kL3},
+                           {"l2", Locality::kL2},          {"l2cache", Locality::kL2},
+                           {"l1", Locality::kL1},          {"l1cache", Locality::kL1},
+                           {"core", Locality::kCore},      {"hwt", Locality::kThread},
+                           {"hwthread", Locality::kThread}};
 
 hwloc_obj_type_t hwloc_type(Locality locality) {
   switch (locality) {
@@ -37,6 +40,10 @@ hwloc_obj_type_t hwloc_type(Locality locality) {
       return HWLOC_OBJ_NUMANODE;
     case Locality::kL3:
       return HWLOC_OBJ_L3CACHE;
+    case Locality::kL2:
+      return HWLOC_OBJ_L2CACHE;
+    case Locality::kL1:
+      return HWLOC_OBJ_L1CACHE;
     case Locality::kCore:
       return HWLOC_OBJ_CORE;
     case Locality::kThread:
@@ -122,7 +129,7 @@ Result<Locality> locality_from_name(std::string_view name) {
   for (const auto& row : kNames)
     if (row.word == name) return row.locality;
   return fail(Code::kInvalid, fmt::format("'{}' is not a part of a machine (node, package, numa, "
-                                          "l3, core, hwt)",
+                                          "l3, l2, l1, core, hwt)",
                                           name));
 }
 

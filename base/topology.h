@@ -18,7 +18,8 @@ struct hwloc_topology;
 namespace rlx {
 
 // Kinds of objects, from large to small.
-enum class Locality { kNode, kPackage, kNuma, kL3, kCore, kThread };
+enum class Locality { kNode, kPackage, kNuma, kL3, kL2, kL1, kCore, kThread };
+inline constexpr std::size_t kLocalities = 8;
 
 // "package", "numa", ... and the names other launchers use ("socket", "l3cache", "hwthread").
 Result<Locality> locality_from_name(std::string_view name);
@@ -51,7 +52,7 @@ class Topology {
   // control group). Everything for a described machine.
   const CpuSet& allowed() const { return allowed_; }
   // Objects of one kind in the machine's order, each cut down to allowed(); objects left empty are
-  // dropped. Where the machine has no such object (no NUMA, no L3) it counts as one object.
+  // dropped. Where the machine has no such object (no NUMA, no caches) it counts as one object.
   std::vector<CpuSet> domains(Locality locality) const;
   int core_count() const;
   // CPUs' worth of time the control group grants, 0: no limit.
@@ -73,7 +74,7 @@ class Topology {
   struct Loaded {
     std::unique_ptr<hwloc_topology, Free> handle;
     CpuSet machine;
-    std::array<std::vector<CpuSet>, 6> domains;  // by Locality, of the whole machine
+    std::array<std::vector<CpuSet>, kLocalities> domains;  // by Locality, of the whole machine
     std::vector<Gpu> gpus;
     std::string signature;
   };

@@ -29,18 +29,12 @@ std::vector<CpuSet> targets(const Host& host, Locality locality, const MapOption
   return parts;
 }
 
-Locality locality_of(BindTo bind) {
-  return bind == BindTo::kL3     ? Locality::kL3
-         : bind == BindTo::kNuma ? Locality::kNuma
-                                 : Locality::kPackage;
-}
-
 // A target for the j-th of k ranks inside one object, which are spread over its cores.
 CpuSet bind_one(const Host& host, const CpuSet& object, const MapOptions& options, std::size_t j,
                 std::size_t k) {
   const auto cores = parts_of(host.topology, Locality::kCore, object);
   const CpuSet& spread = cores[k <= cores.size() ? j * cores.size() / k : j % cores.size()];
-  for (auto& part : targets(host, locality_of(options.bind), options, object))
+  for (auto& part : targets(host, options.bind_object, options, object))
     if (!(part & spread).empty()) return part;
   return object;
 }
@@ -76,11 +70,10 @@ Status bind_object(const Host& host, const CpuSet& object, const MapOptions& opt
   const auto units = targets(host, unit_of(options), options, object);
   const std::size_t width = static_cast<std::size_t>(std::max(1, options.cores_per_rank));
   RLX_TRY(check_units(host, options, ranks.size(), units.size()));
-  const bool by_unit = options.bind == BindTo::kThread || options.bind == BindTo::kCore;
   if (options.bind == BindTo::kCpu) {
     const auto cpus = object.cpus();
     for (std::size_t j = 0; j < ranks.size(); ++j) ranks[j]->add(cpus[j % cpus.size()]);
-  } else if (by_unit || options.cores_per_rank > 0) {
+  } else if (binds_to_units(options) || options.cores_per_rank > 0) {
     for (std::size_t j = 0; j < ranks.size(); ++j) *ranks[j] = take_units(units, j, width);
   } else if (options.bind != BindTo::kSlice) {
     for (std::size_t j = 0; j < ranks.size(); ++j)

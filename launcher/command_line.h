@@ -46,7 +46,7 @@ enum class MapBy { kSlot, kNode, kObject, kPerObject, kSequence, kRankFile };
 enum class RankBy { kAsMapped, kSlot, kNode, kFill };
 // kCpu: one thread, in the order of the system's numbers, which on most machines has the second
 // threads of all cores last.
-enum class BindTo { kSlice, kNone, kCpu, kThread, kCore, kL3, kNuma, kPackage };
+enum class BindTo { kSlice, kNone, kCpu, kObject };
 enum class PerNode { kUnsaid, kNumber, kCores, kGpus };
 
 // One line of a rank file: "rank 3=host slot=0:0-2".
@@ -70,13 +70,23 @@ struct MapOptions {
   bool span = false;                  // objects of all hosts in turn, not host by host
   RankBy rank_by = RankBy::kAsMapped;
   BindTo bind = BindTo::kSlice;
-  CpuSet only;  // --cpu-list; empty: all
+  Locality bind_object = Locality::kCore;  // of BindTo::kObject
+  CpuSet only;                             // --cpu-list; empty: all
   PerNode per_node = PerNode::kUnsaid;
   int ranks_per_node = 0;            // of PerNode::kNumber
   int gpus_per_rank = 0;             // 0: every rank sees all GPUs
   std::vector<RankLine> rank_lines;  // of kRankFile; index is the rank
   bool oversubscribe = false;
 };
+
+// What pe=N counts, and whether ranks are bound to such.
+inline Locality unit_of(const MapOptions& options) {
+  const bool threads = options.bind == BindTo::kObject && options.bind_object == Locality::kThread;
+  return threads ? Locality::kThread : Locality::kCore;
+}
+inline bool binds_to_units(const MapOptions& options) {
+  return options.bind == BindTo::kObject && options.bind_object == unit_of(options);
+}
 
 enum class Tag { kNone, kRank, kHost, kFull };
 

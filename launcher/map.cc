@@ -143,16 +143,15 @@ Status check_map_options(const MapOptions& options) {
     const char* text;
   } rules[] = {
       {options.span && options.by != MapBy::kObject,
-       "span takes the objects of all hosts in turn: it needs --map-by package, numa, l3, core, "
-       "hwt or gpu"},
+       "span takes the objects of all hosts in turn: it needs --map-by package, numa, l3, l2, "
+       "l1, core, hwt or gpu"},
       {options.rank_by == RankBy::kFill && !by_object,
        "--rank-by fill numbers object by object: it needs --map-by an object (package, numa, ...)"},
       {options.rank_by != RankBy::kAsMapped && by_hand,
        "--rank-by: with seq and rank files the order is given already"},
       {pe && options.bind == BindTo::kNone,
        "pe=N binds each rank to N cores, and --bind-to none to nothing: leave one out"},
-      {pe && options.bind != BindTo::kSlice && options.bind != BindTo::kCore &&
-           options.bind != BindTo::kThread,
+      {pe && options.bind != BindTo::kSlice && !binds_to_units(options),
        "pe=N binds each rank to N cores or hwts: --bind-to can only be core or hwt beside it"},
       {!options.rank_lines.empty() && options.by != MapBy::kRankFile,
        "--rankfile and --map-by both say where ranks go: leave one out"},

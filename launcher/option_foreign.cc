@@ -81,7 +81,7 @@ constexpr Option kForeign[] = {
        return {};
      }},
     {"--bind-to-core", "-bind-to-core", "", Group::kForeign, false, "",
-     set<BindTo::kCore, &CommandLine::map, &MapOptions::bind>},
+     [](CommandLine& line, AppLine&, Words) { return read_bind_to("core", line.map); }},
     {"--bind-to-none", "-bind-to-none", "", Group::kForeign, false, "",
      set<BindTo::kNone, &CommandLine::map, &MapOptions::bind>},
     {"-genv", "--genv -env", "NAME VALUE", Group::kForeign, true, "", add_pair},
@@ -114,7 +114,7 @@ constexpr Option kForeign[] = {
     {"--cpus-per-proc", "-cpus-per-proc --cpus-per-rank -cpus-per-rank", "N", Group::kForeign,
      false, "", [](CommandLine& line, AppLine&, Words w) { return map_by(line, ":pe=" + w[0]); }},
     {"--bind-to-socket", "-bind-to-socket", "", Group::kForeign, false, "",
-     set<BindTo::kPackage, &CommandLine::map, &MapOptions::bind>},
+     [](CommandLine& line, AppLine&, Words) { return read_bind_to("package", line.map); }},
     {"--display-devel-map", "-display-devel-map -print-rank-map --print-rank-map", "",
      Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words) -> Status {

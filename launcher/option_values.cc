@@ -51,8 +51,7 @@ Status read_bind_modifier(std::string_view word, MapOptions& map) {
   for (const char* known : {"overload-allowed", "overload", "no-overload", "if-supported"})
     if (word == known) return {};
   const auto count = read_count(word, 1, kMaxSlots);
-  const bool counted = map.bind == BindTo::kCore || map.bind == BindTo::kThread;
-  if (!count || (*count > 1 && !counted))
+  if (!count || (*count > 1 && !binds_to_units(map)))
     return wrong(word, "a modifier (N behind core or hwt; overload-allowed, if-supported)");
   if (*count > 1) map.cores_per_rank = *count;
   return {};
@@ -138,16 +137,6 @@ Result<double> read_seconds(std::string_view word) {
   return total;
 }
 
-struct BindName {
-  std::string_view word;
-  BindTo bind;
-};
-constexpr BindName kBindNames[] = {
-    {"slice", BindTo::kSlice},     {"none", BindTo::kNone},       {"rr", BindTo::kCpu},
-    {"hwt", BindTo::kThread},      {"hwthread", BindTo::kThread}, {"core", BindTo::kCore},
-    {"l3", BindTo::kL3},           {"l3cache", BindTo::kL3},      {"numa", BindTo::kNuma},
-    {"package", BindTo::kPackage}, {"socket", BindTo::kPackage}};
-
 Status read_bind_to(std::string_view word, MapOptions& map) {
   const auto parts = split(lower(word), ':');
   if (parts[0] == "user")
@@ -155,13 +144,19 @@ Status read_bind_to(std::string_view word, MapOptions& map) {
         Code::kInvalid,
         "user: say it by --rankfile FILE, with a line 'rank 0=HOST slot=0-1' of each rank's "
         "cores, or by --cpu-list LIST --bind-to none for all ranks");
-  for (const auto& row : kBindNames) {
-    if (row.word != parts[0]) continue;
-    map.bind = row.bind;
-    for (std::size_t i = 1; i < parts.size(); ++i) RLX_TRY(read_bind_modifier(parts[i], map));
-    return {};
+  map.bind = parts[0] == "slice"  ? BindTo::kSlice
+             : parts[0] == "none" ? BindTo::kNone
+             : parts[0] == "rr"   ? BindTo::kCpu
+                                  : BindTo::kObject;
+  if (map.bind == BindTo::kObject) {
+    const auto object = locality_from_name(parts[0]);
+    if (!object)
+      return wrong(word,
+                   "something to bind to (slice, core, hwt, l1, l2, l3, numa, package, none)");
+    map.bind_object = *object;
   }
-  return wrong(word, "something to bind to (slice, core, hwt, l3, numa, package, none)");
+  for (std::size_t i = 1; i < parts.size(); ++i) RLX_TRY(read_bind_modifier(parts[i], map));
+  return {};
 }
 
 Status read_map_by(std::string_view word, MapOptions& map) {
@@ -189,9 +184,10 @@ Status read_map_by(std::string_view word, MapOptions& map) {
   } else if (!parts[0].empty()) {
     read.by = MapBy::kObject;
     if (!read_object(parts[0], read))
-      return wrong(word,
-                   "a mapping (slot, node, package, numa, l3, core, hwt, gpu, ppr:N:OBJECT, seq, "
-                   "rankfile)");
+      return wrong(
+          word,
+          "a mapping (slot, node, package, numa, l3, l2, l1, core, hwt, gpu, ppr:N:OBJECT, seq, "
+          "rankfile)");
   } else {  // ":pe=2" keeps the default
     read.by_said = map.by_said;
   }

@@ -282,10 +282,6 @@ std::vector<CpuSet> objects_of(const Host& host, const MapOptions& options) {
   return objects;
 }
 
-Locality unit_of(const MapOptions& options) {
-  return options.bind == BindTo::kThread ? Locality::kThread : Locality::kCore;
-}
-
 int room_on(const Host& host, const MapOptions& options) {
   const auto objects = [&] { return static_cast<int>(objects_of(host, options).size()); };
   const auto groups = static_cast<int>(host.gpus.gpus.size()) / std::max(1, options.gpus_per_rank);

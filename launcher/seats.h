@@ -18,8 +18,6 @@ std::vector<CpuSet> parts_of(const Topology& topology, Locality locality, const 
 // The objects that ranks are mapped to, in order: all that is usable where ranks are mapped to
 // hosts. With GPUs each rank's share of them is one object, whose cpus are those near them.
 std::vector<CpuSet> objects_of(const Host& host, const MapOptions& options);
-// What pe=N counts.
-Locality unit_of(const MapOptions& options);
 // Ranks that find room before any is asked to share.
 int room_on(const Host& host, const MapOptions& options);
 

@@ -45,6 +45,7 @@ std::string bound(const Topology& topology, const std::string& map_by, const std
 
 Test(map, places_and_binds_as_asked) {
   const Topology big = machine(kBig), flat = machine("core:6 pu:1"), one = machine("core:1 pu:1");
+  const Topology caches = machine("l3:2 l2:2 l1:2 core:1 pu:2");
   const Topology far = machine("core:8 pu:2(indexes=0,8,1,9,2,10,3,11,4,12,5,13,6,14,7,15)");
   const struct {
     const Topology& topology;
@@ -90,6 +91,10 @@ Test(map, places_and_binds_as_asked) {
       {big, "ppr:1:core", "l3", 5, "0-7 0-7 0-7 0-7 8-15"},
       {big, "", "package", 4, "0-15 0-15 16-31 16-31"},
       {flat, "", "core", 8, "0 1 2 3 4 5 0 1"},
+      {caches, "l2cache", "", 3, "0-3 4-7 8-11"},
+      {caches, "ppr:1:l2", "l1cache", 2, "0-1 4-5"},
+      {caches, "core", "l2", 3, "0-3 0-3 4-7"},
+      {caches, "", "machine", 2, "0-15 0-15"},
   };
   for (const auto& row : table)
     expect_same(bound(row.topology, row.map_by, row.bind_to, row.n), row.wanted,
