@@ -138,13 +138,13 @@ constexpr Option kForeign[] = {
 
     // Ours differs, and the job runs nevertheless.
     {"-membind",
-     "--membind --mem-bind -umask -localhost -demux --report-pid --report-uri -report-pid "
+     "--membind --mem-bind -order-nodes --order-nodes -umask -localhost -demux --report-pid "
+     "--report-uri -report-pid "
      "-report-uri --server-wait-time",
      "VALUE", Group::kForeign, false, "ignored", nothing},
     {"--loadbalance",
-     "-loadbalance --xml -xml --quiet-abort -print-all-exitcodes -order-nodes -skip-launch-node "
-     "-noconf",
-     "", Group::kForeign, false, "ignored", nothing},
+     "-loadbalance --xml -xml --quiet-abort -print-all-exitcodes -skip-launch-node -noconf", "",
+     Group::kForeign, false, "ignored", nothing},
 
     {"--debug", "-debug -gdb --gdb -tv --tv -ddt --debugger --stop-on-exec", "", Group::kForeign,
      false,

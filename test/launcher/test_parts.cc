@@ -77,6 +77,9 @@ Test(options, understand_what_users_of_other_launchers_type) {
   const auto ignored = *parse_command_line(cut("--mca a b --allow-run-as-root -np 1 ./a"));
   cr_assert_eq(ignored.ignored.size(), 1u);
   expect_same(ignored.ignored[0], "--mca a b");
+  const auto ordered = *parse_command_line(cut("-order-nodes UP ./a b"));
+  expect_same(ordered.ignored[0], "-order-nodes UP");
+  expect_same(ordered.apps[0].argv[0], "./a");
 }
 
 Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
