@@ -43,6 +43,8 @@ Status read_host(std::string_view word, std::vector<HostEntry>& hosts) {
   HostEntry host;
   const std::string typed = excerpt(word);
   host.source = "--host";
+  if (word.starts_with('+'))
+    return fail(Code::kInvalid, fmt::format("host '{}': want its name, not its place", typed));
   if (const auto at = word.find('@'); at != std::string_view::npos) {
     host.user = word.substr(0, at);
     word.remove_prefix(at + 1);

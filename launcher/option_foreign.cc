@@ -96,11 +96,16 @@ constexpr Option kForeign[] = {
        app.environment.push_back({EnvironmentEdit::Kind::kSet, "RLX_NET", w[0]});
        return {};
      }},
-    {"-ifhn", "--forward-signals -genvlist -envlist --tune -am --personality", "VALUE",
-     Group::kForeign, true, "ignored", nothing},
+    {"-ifhn",
+     "--forward-signals -genvlist -envlist --tune -am --personality -hostos --pset -pset "
+     "--initial-errhandler --stream-buffering -stream-buffering -topolib --topolib",
+     "VALUE", Group::kForeign, true, "ignored", nothing},
     {"--use-hwthread-cpus",
-     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm", "", Group::kForeign,
-     true, "ignored", nothing},
+     "-use-hwthread-cpus --enable-orterun-prefix-by-default --noprefix --novm --do-not-resolve "
+     "-do-not-resolve --index-argv-by-rank -index-argv-by-rank -silent-abort "
+     "-disable-hostname-propagation -enable-hostname-propagation -rdma -RDMA -dapl -DAPL -ib -IB "
+     "-ofi -OFI -tmi -TMI -psm -PSM -psm2 -PSM2",
+     "", Group::kForeign, true, "ignored", nothing},
     {"--bynode", "-bynode -rr --round-robin -cyclic", "", Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words) { return map_by(line, "node"); }},
     {"--byslot", "-byslot", "", Group::kForeign, false, "",
@@ -126,6 +131,11 @@ constexpr Option kForeign[] = {
     {"--continuous", "-continuous --no-kill -disable-auto-cleanup --enable-recovery", "",
      Group::kForeign, false, "",
      set<OnFailure::kNotify, &CommandLine::end, &EndOptions::on_failure>},
+    {"--with-ft", "-with-ft", "WHAT", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       if (w[0] != "no" && w[0] != "false" && w[0] != "0") line.end.on_failure = OnFailure::kNotify;
+       return {};
+     }},
     // Our own word to ourselves when a job is started again.
     {"--restarted", "", "N", Group::kForeign, false, "",
      read<at_least_one, &CommandLine::restarted>},
@@ -133,8 +143,8 @@ constexpr Option kForeign[] = {
     {"-genvexcl", "-envexcl", "LIST", Group::kForeign, true, "", exclude},
 
     // Done anyway: all variables are passed, lines are whole, the head cleans up.
-    {"-ordered-output", "-cleanup -nolocal --nolocal --kill-on-bad-exit -K --standalone", "",
-     Group::kForeign, false, "", nothing},
+    {"-ordered-output", "-cleanup --kill-on-bad-exit -K --standalone", "", Group::kForeign, false,
+     "", nothing},
 
     // Ours differs, and the job runs nevertheless.
     {"-membind",
@@ -142,8 +152,7 @@ constexpr Option kForeign[] = {
      "--report-uri -report-pid "
      "-report-uri --server-wait-time",
      "VALUE", Group::kForeign, false, "ignored", nothing},
-    {"--loadbalance",
-     "-loadbalance --xml -xml --quiet-abort -print-all-exitcodes -skip-launch-node -noconf", "",
+    {"--loadbalance", "-loadbalance --xml -xml --quiet-abort -print-all-exitcodes -noconf", "",
      Group::kForeign, false, "ignored", nothing},
 
     {"--debug", "-debug -gdb --gdb -tv --tv -ddt --debugger --stop-on-exec", "", Group::kForeign,
@@ -170,8 +179,8 @@ constexpr Option kForeign[] = {
      "name the program with its directory, or pass -x PATH=...", kRefused},
     {"-tmpdir", "--tmpdir", "DIR", Group::kForeign, false, "set RLX_TMPDIR", kRefused},
     {"-info", "--info", "", Group::kForeign, false, "run rlx-info", kRefused},
-    {"-trace", "-t -check_mpi -aps -mps -gtool", "WHAT", Group::kForeign, false,
-     "start the tool in front of the program: rlxrun -n 4 tool ./prog", kRefused},
+    {"-trace", "-t -check_mpi -check-mpi -aps -mps -gtool --exec-agent", "WHAT", Group::kForeign,
+     false, "start the tool in front of the program: rlxrun -n 4 tool ./prog", kRefused},
     {"-grr", "-rankmap --rankmap", "WHAT", Group::kForeign, false,
      "use --map-by node, or --map-by ppr:N:node", kRefused},
     {"--master_port",
@@ -179,6 +188,20 @@ constexpr Option kForeign[] = {
      "--rdzv-backend --rdzv_id --rdzv-id --node_rank --node-rank",
      "VALUE", Group::kForeign, false,
      "not needed: every rank is given MASTER_ADDR and MASTER_PORT of rank 0's host", kRefused},
+    {"--nolocal", "-nolocal -skip-launch-node", "", Group::kForeign, false,
+     "name the hosts without this one: --host LIST or --hostfile FILE", kRefused},
+    {"--add-host", "--add-hostfile", "HOSTS", Group::kForeign, false,
+     "--host LIST and --hostfile FILE name all hosts of a job", kRefused},
+    {"--default-hostfile", "-default-hostfile", "FILE", Group::kForeign, false,
+     "use --hostfile FILE, or set RLX_HOSTFILE", kRefused},
+    {"--runtime-options", "--rto", "PARTS", Group::kForeign, false,
+     "use --timeout, --stacks, --show-progress, --dry-run, --on-failure or --max-restarts",
+     kRefused},
+    {"--soft", "-soft", "SET", Group::kForeign, false, "-n N starts N ranks, or none", kRefused},
+    {"-genvappend", "--append-env --prepend-env", "NAME VALUE", Group::kForeign, true,
+     "let the shell put it together: -x \"NAME=$NAME:MORE\"", kRefused},
+    {"-tune", "", "FILE", Group::kForeign, false,
+     "leave it out: algorithms are chosen by themselves, and rlx-info explain says how", kRefused},
     {"--nnodes", "", "N", Group::kForeign, false, "name the hosts: --host a,b or --hostfile FILE",
      kRefused},
 };

@@ -23,6 +23,15 @@ Result<int> tree_radix(const std::string& word) {
   return read_count(word, 1, kMost);
 }
 
+// Words of MPICH's: SYSTEM and AUTO are what is done without the option.
+Result<int> universe_size(const std::string& word) {
+  if (word == "INFINITE") return fail(Code::kInvalid, "want a number of ranks, or SYSTEM");
+  return word == "SYSTEM" ? 0 : at_least_one(word);
+}
+Result<int> gpus_per_rank(const std::string& word) {
+  return word == "AUTO" ? 0 : at_least_one(word);
+}
+
 Status add_hosts(CommandLine&, AppLine& app, Words w) {
   if (trimmed(w[0]).empty()) return fail(Code::kInvalid, "no host is named (an empty variable?)");
   app.hosts += (app.hosts.empty() ? "" : ",") + w[0];
@@ -74,7 +83,8 @@ constexpr Option kOptions[] = {
      "start daemons on other hosts by ssh, slurm (srun), flux (flux exec), manual (you type what "
      "it prints) or a command",
      read<text, &CommandLine::tree, &TreeOptions::launcher>},
-    {"--launch-agent", "-launcher-exec --rsh-agent", "COMMAND", Group::kRun, false,
+    {"--launch-agent", "-launcher-exec -bootstrap-exec --bootstrap-exec --rsh-agent", "COMMAND",
+     Group::kRun, false,
      "the same with a command that does what ssh does: COMMAND [-p PORT] [USER@]HOST LINE",
      read<text, &CommandLine::tree, &TreeOptions::launcher>},
     {"--prefix", "-prefix", "DIR", Group::kRun, false,
@@ -87,7 +97,7 @@ constexpr Option kOptions[] = {
      "hosts are heard of this often (default 5), and lost after six times of silence; 0: however "
      "long they are silent, until their connection ends",
      read<heartbeat_seconds, &CommandLine::tree, &TreeOptions::ping_s>},
-    {"--tree-radix", "", "N", Group::kRun, false,
+    {"--tree-radix", "-branch-count --branch-count", "N", Group::kRun, false,
      "hosts that one process starts daemons on, which start the rest (default 32)",
      read<tree_radix, &CommandLine::tree, &TreeOptions::radix>},
     {"--oversubscribe", "-oversubscribe --overcommit", "", Group::kRun, false,
@@ -106,7 +116,7 @@ constexpr Option kOptions[] = {
     {"--usize", "-usize", "N", Group::kRun, false,
      "the size of the universe that programs are told, which may spawn up to it; without it, the "
      "slots of all hosts",
-     read<at_least_one, &CommandLine::universe_size>},
+     read<universe_size, &CommandLine::universe_size>},
 
     {"--map-by", "-map-by", "HOW", Group::kPlace, false,
      "place ranks by slot (filling one host after another), node (one on each host in turn), "
@@ -129,7 +139,7 @@ constexpr Option kOptions[] = {
     {"--gpus-per-rank", "-gpus-per-proc --gpus-per-task --gpus-per-proc", "N", Group::kPlace, false,
      "let each rank see only N GPUs, of those that may be used, and run near them; without it a "
      "rank sees all, and RLX_GPU is the number of its own",
-     read<at_least_one, &CommandLine::map, &MapOptions::gpus_per_rank>},
+     read<gpus_per_rank, &CommandLine::map, &MapOptions::gpus_per_rank>},
     {"--cpu-list", "--cpu-set -cpu-list", "LIST", Group::kPlace, false,
      "use only these hardware threads (0-3,8)",
      read<CpuSet::parse, &CommandLine::map, &MapOptions::only>},

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/file.h"
 #include "base/words.h"
@@ -41,8 +42,21 @@ Status read_modifier(std::string_view word, MapOptions& map) {
     map.oversubscribe = true;
   else if (word == "span")
     map.span = true;
-  else if (word != "nooversubscribe")
+  else if (word != "nooversubscribe" && word != "noinherit" && word != "corecpus")
     return wrong(word, "a modifier of --map-by (pe=N, span, oversubscribe)");
+  return {};
+}
+
+// What PRRTE says in --map-by and we elsewhere.
+Status check_said_elsewhere(std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+      {"nolocal", "name the hosts without this one: --host LIST or --hostfile FILE"},
+      {"hwtcpus", "slots are cores here: say --bind-to hwt, and -n N or --host NAME:N"},
+      {"inherit", "leave it out: spawned ranks take the slots that are left, and are not bound"},
+      {"pe-list=", "say --cpu-list LIST, of hardware threads"}};
+  for (const auto& [known, what_to_do] : kElsewhere)
+    if (word.starts_with(known))
+      return fail(Code::kInvalid, fmt::format("{}: {}", excerpt(word), what_to_do));
   return {};
 }
 
@@ -164,6 +178,7 @@ Status read_map_by(std::string_view word, MapOptions& map) {
   if (lower(word).starts_with(kFile))
     return read_rank_file(std::string(word.substr(kFile.size())), map);
   const auto parts = split(lower(word), ':');
+  for (const auto& part : parts) RLX_TRY(check_said_elsewhere(part));
   std::size_t next = 1;
   MapOptions read = map;
   read.by_said = true;
@@ -200,6 +215,12 @@ Result<RankBy> read_rank_by(std::string_view word) {
   if (word == "slot") return RankBy::kSlot;
   if (word == "node") return RankBy::kNode;
   if (word == "fill") return RankBy::kFill;
+  if (word == "span" || locality_from_name(lower(word)))
+    return fail(
+        Code::kInvalid,
+        fmt::format("{}: leave it out: ranks mapped by object are numbered in turn on each, "
+                    "with --map-by OBJECT:span on those of all hosts",
+                    word));
   return wrong(word, "a way to number ranks (slot, node, fill)");
 }
 
@@ -230,6 +251,7 @@ std::string_view name_of(Manager manager) {
 }
 
 Result<Manager> read_manager(std::string_view word) {
+  if (word == "user") return Manager::kNone;  // as MPICH says it
   for (const Manager manager : {Manager::kNone, Manager::kSlurm, Manager::kPbs, Manager::kLsf,
                                 Manager::kSge, Manager::kFlux})
     if (name_of(manager) == word) return manager;
@@ -296,17 +318,19 @@ Status read_environment_file(const std::string& path, std::vector<EnvironmentEdi
 }
 
 Status read_display(std::string_view word, CommandLine& line) {
+  constexpr std::pair<std::string_view, bool CommandLine::*> kWhat[] = {
+      {"map", &CommandLine::show_map},
+      {"bind", &CommandLine::report_bindings},
+      {"alloc", &CommandLine::show_allocation},
+      {"allocation", &CommandLine::show_allocation},
+      {"topo", &CommandLine::show_topology},
+      {"map-devel", &CommandLine::show_map},
+      {"map-devel", &CommandLine::report_bindings}};
   for (const auto& part : split(word, ',')) {
-    if (part == "map")
-      line.show_map = true;
-    else if (part == "bind")
-      line.report_bindings = true;
-    else if (part == "alloc" || part == "allocation")
-      line.show_allocation = true;
-    else if (part == "topo")
-      line.show_topology = true;
-    else
-      return wrong(part, "something to display (map, bind, alloc, topo)");
+    bool known = false;
+    for (const auto& [name, shown] : kWhat)
+      if (part == name) line.*shown = known = true;
+    if (!known) return wrong(part, "something to display (map, bind, alloc, topo)");
   }
   return {};
 }

@@ -82,6 +82,7 @@ Test(hosts, of_a_list_have_users_slots_and_addresses) {
   expect_same(list("a:4,b[01-03]"), "a:4 b01 b02 b03");
   expect_same(list("me@n[1-2]:2,[::1]:3,fe80::1%eth0,[fe80::2]"),
               "me@n1:2 me@n2:2 ::1:3 fe80::1%eth0 fe80::2");
+  cr_expect(holds(list("+n0"), "host '+n0': want its name, not its place"));
   for (const char* wrong :
        {"a:x",        "a:",      ":3",     "a,,b",        "[::1]x", "-oProxyCommand=x",
         "a;b",        "@a",      "-x@a",   "a b",         "$(a)",   "a:0",

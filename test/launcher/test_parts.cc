@@ -65,10 +65,19 @@ Test(options, understand_what_users_of_other_launchers_type) {
                          "-rr -n 2 ./a",
                          "--output tag-detailed,timestamp,dir=out:nocopy ./a",
                          "-genvexcl A,B -membind local -ordered-output ./a",
+                         "--pset x --initial-errhandler abort --stream-buffering 0 ./a",
+                         "-hostos lin -topolib hwloc -silent-abort -IB ./a : -OFI ./b",
+                         "--do-not-resolve --index-argv-by-rank -disable-hostname-propagation ./a",
+                         "--display map-devel --with-ft ulfm ./a",
+                         "--map-by numa:NOINHERIT:CORECPUS ./a",
+                         "-bootstrap-exec ssh -branch-count 4 -usize SYSTEM -rmk user ./a",
+                         "-gpus-per-proc AUTO ./a",
                          "-q -v --dry-run -- -odd"};
   for (const char* line : lines) {
     const auto parsed = parse_command_line(cut(line));
     cr_expect(parsed.has_value(), "%s: %s", line, parsed ? "" : parsed.error().text.c_str());
+    const char program = parsed ? parsed->apps[0].argv[0][0] : '.';  // not the value of an option
+    cr_expect(program == '.' || program == '-', "%s: %s", line, parsed->apps[0].argv[0].c_str());
   }
   const auto mpmd = *parse_command_line(cut("-n 1 ./a x : -n 2 ./b -n 3"));
   cr_assert_eq(mpmd.apps.size(), 2u);
@@ -111,6 +120,22 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"--npersocket 65537 ./a", "too large: want at most 65536"},
                {"--map-by :pe=9999999999 ./a", "too large: want at most 65536"},
                {"--rank-by random ./a", "slot, node, fill"},
+               {"--rank-by core ./a", "core: leave it out"},
+               {"--rank-by span ./a", "--map-by OBJECT:span"},
+               {"--map-by node:NOLOCAL ./a", "nolocal: name the hosts without"},
+               {"--map-by core:HWTCPUS ./a", "--bind-to hwt"},
+               {"--map-by slot:INHERIT ./a", "leave it out"},
+               {"--map-by pe-list=0,2:ordered ./a", "--cpu-list LIST"},
+               {"--nolocal ./a", "--host LIST"},
+               {"--rto continuous ./a", "--on-failure"},
+               {"--add-hostfile f ./a", "all hosts of a job"},
+               {"--default-hostfile f ./a", "RLX_HOSTFILE"},
+               {"-soft 2:4 ./a", "-n N"},
+               {"--exec-agent x ./a", "in front of the program"},
+               {"-check-mpi ./a", "in front of the program"},
+               {"-genvappend A b ./a", "-x \"NAME=$NAME:MORE\""},
+               {"-tune ./a", "leave it out"},
+               {"-usize INFINITE ./a", "or SYSTEM"},
                {"--timeout soon ./a", "1:30"},
                {"--timeout -1 ./a", "1:30"},
                {"--stdin nobody ./a", "all, none"},
