@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -245,6 +246,18 @@ Result<Fd> call_in(const Environment& environment) {
   return dial(invitation, name);
 }
 
+// A start-up file of a shell may have put something else there ("exec </dev/null").
+bool can_be_a_link(int fd) {
+  struct stat info {};
+  return fstat(fd, &info) == 0 &&
+         (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || isatty(fd) != 0);
+}
+
+int refuse(std::string_view why) {
+  fmt::print(stderr, "rlxrun: {}\n", why);
+  return 1;
+}
+
 }  // namespace
 
 int run_daemon(bool dials) {
@@ -254,12 +267,12 @@ int run_daemon(bool dials) {
   Fd in, out;
   if (dials) {
     auto socket = call_in(environment);
-    if (!socket) {
-      fmt::print(stderr, "rlxrun: {}\n", socket.error().text);
-      return 1;
-    }
+    if (!socket) return refuse(socket.error().text);
     in = std::move(*socket);
     out = Fd(fcntl(in.get(), F_DUPFD_CLOEXEC, 3));
+  } else if (!can_be_a_link(STDIN_FILENO)) {
+    return refuse(
+        "standard input is no pipe from rlxrun; does a start-up file of the shell redirect it?");
   }
   Fd pipe_in = take_over(STDIN_FILENO, O_RDONLY), pipe_out = take_over(STDOUT_FILENO, O_WRONLY);
   const Guard guard = Guard::start(dials ? in.get() : pipe_in.get());

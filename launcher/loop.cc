@@ -2,6 +2,7 @@
 #include "launcher/loop.h"
 
 #include <event2/event.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <stdexcept>
@@ -12,6 +13,18 @@ Watch::State::~State() {
   if (registration) event_free(registration);
 }
 
+void Watch::State::add() {
+  const auto try_to = [this] {
+    return event_add(registration, event_get_fd(registration) < 0 ? &time : nullptr) == 0;
+  };
+  if (try_to()) return;
+  // A read or write says what is there, or what is wrong.
+  event_assign(registration, event_get_base(registration), -1, EV_PERSIST,
+               event_get_callback(registration), this);
+  time.tv_usec = 1;  // 0 would not come again
+  try_to();
+}
+
 void Watch::pause() {
   if (!state_ || state_->paused) return;
   event_del(state_->registration);
@@ -20,11 +33,15 @@ void Watch::pause() {
 
 void Watch::resume() {
   if (!state_ || !state_->paused) return;
-  event_add(state_->registration, nullptr);
+  state_->add();
   state_->paused = false;
 }
 
 Loop::Loop() : base_(event_base_new()) {
+  // What it warns of, add() sees.
+  event_set_log_callback([](int severity, const char* text) {
+    if (severity == EVENT_LOG_ERR) fmt::print(stderr, "rlxrun: libevent: {}\n", text);
+  });
   if (!base_) throw std::runtime_error("libevent cannot start");  // no memory, no descriptors
 }
 Loop::~Loop() { event_base_free(base_); }
@@ -46,10 +63,9 @@ Watch Loop::watch(int fd, short what, double seconds, std::function<void()> call
     keep();
   };
   watch.state_->registration = event_new(base_, fd, what, trampoline, watch.state_.get());
-  timeval time{};
-  time.tv_sec = static_cast<time_t>(seconds);
-  time.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
-  event_add(watch.state_->registration, fd < 0 ? &time : nullptr);
+  watch.state_->time.tv_sec = static_cast<time_t>(seconds);
+  watch.state_->time.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+  watch.state_->add();
   return watch;
 }
 

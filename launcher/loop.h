@@ -3,6 +3,8 @@
 // themselves.
 #pragma once
 
+#include <sys/time.h>
+
 #include <functional>
 #include <memory>
 
@@ -27,9 +29,11 @@ class Watch {
   friend class Loop;
   struct State {
     event* registration = nullptr;
+    timeval time{};  // of one that waits for no descriptor
     std::function<void()> call;
     bool paused = false;
     ~State();
+    void add();
   };
   std::shared_ptr<State> state_;
 };
@@ -41,6 +45,7 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
+  // What cannot be watched (a file, /dev/null) is always ready.
   Watch on_readable(int fd, std::function<void()> call);
   Watch on_writable(int fd, std::function<void()> call);
   // Once, after `seconds`.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "launcher/stdin_source.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +12,6 @@ namespace {
 
 constexpr std::size_t kMostUnderWay = 64 << 10;  // for each reader
 
-bool can_poll(int fd) {
-  struct stat info {};
-  return fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || isatty(fd));
-}
-
 }  // namespace
 
 bool terminal_is_ours() {
@@ -25,7 +19,7 @@ bool terminal_is_ours() {
 }
 
 StdinSource::StdinSource(Loop& loop, std::vector<RankId> readers, Give give, End end)
-    : loop_(loop), give_(std::move(give)), end_(std::move(end)), pollable_(can_poll(STDIN_FILENO)) {
+    : loop_(loop), give_(std::move(give)), end_(std::move(end)) {
   for (const RankId reader : readers) under_way_[reader] = 0;
   update();
 }
@@ -39,8 +33,7 @@ bool StdinSource::may_read() const {
 void StdinSource::update() {
   if (!may_read()) return readable_.reset();
   if (readable_) return;
-  const auto call = [this] { read_some(); };
-  readable_ = pollable_ ? loop_.on_readable(STDIN_FILENO, call) : loop_.after(0, call);
+  readable_ = loop_.on_readable(STDIN_FILENO, [this] { read_some(); });
 }
 
 void StdinSource::continued() { update(); }

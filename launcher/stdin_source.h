@@ -37,7 +37,6 @@ class StdinSource {
   std::map<RankId, std::size_t> under_way_;  // for each reader that still wants input
   Give give_;
   End end_;
-  bool pollable_;  // a file always has something to read, and epoll refuses it
   bool done_ = false;
   Watch readable_;
 };

@@ -67,6 +67,10 @@ Test(tree_start, says_in_one_line_what_is_wrong_with_which_hosts, .timeout = 120
        {"h0, h1, h2: its rlxrun is  (protocol 1), this is "},
        1},
       {"cat /dev/zero", "", {"h0, h1, h2: what answers there is no daemon"}, 1},
+      {"exec sh -c \"exec </dev/null; $*\"",
+       "",
+       {"h0, h1, h2: agent exited with code 1: rlxrun: standard input is no pipe from rlxrun"},
+       1},
   };
   for (const auto& row : table) {
     const FakeHosts hosts("", row.instead);
