@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,13 @@ class Bootstrap {
   virtual void peer_failed(int rank, const std::string& cause) {
     (void)rank;
     (void)cause;
+  }
+  // What the source itself says of such a rank, if it does within a moment: it knows the better
+  // cause. And who goes on before the source has heard may exit before the dead rank is known to be
+  // dead, and be blamed for the end of the job.
+  virtual std::optional<std::string> last_word_on(int rank) {
+    (void)rank;
+    return std::nullopt;
   }
 };
 

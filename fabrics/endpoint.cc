@@ -259,6 +259,9 @@ Result<std::unique_ptr<Endpoint>> open_endpoint(Bootstrap& bootstrap, Deadline d
   endpoint->impl_->tell_failure = [&bootstrap](int failed_rank, const std::string& cause) {
     bootstrap.peer_failed(failed_rank, cause);
   };
+  endpoint->impl_->last_word_on = [&bootstrap](int lost_rank) {
+    return bootstrap.last_word_on(lost_rank);
+  };
   return endpoint;
 }
 

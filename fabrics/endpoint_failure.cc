@@ -92,7 +92,9 @@ const Error* Endpoint::Impl::failure_for_any_source(std::uint64_t tag) const {
 // Who has left in good order is gone for our operations, but is no failure of the job: not every
 // launcher (Slurm's) keeps ranks together until all have come to its last fence.
 void Endpoint::Impl::on_down(Link peer, const Error& why) {
-  fail_peer(peer, why.text, why.code != Code::kOk);
+  if (why.code == Code::kOk) return fail_peer(peer, why.text, false);
+  std::optional<std::string> better = last_word_on ? last_word_on(peer) : std::nullopt;
+  fail_peer(peer, better ? *std::move(better) : why.text);
 }
 
 void Endpoint::Impl::take_reports() {

@@ -230,6 +230,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   void fail_peer(int rank, std::string cause, bool is_failure = true,
                  std::string_view how = "is gone");
   std::function<void(int rank, const std::string& cause)> tell_failure;  // the bootstrap's, if any
+  std::function<std::optional<std::string>(int rank)> last_word_on;      // likewise
   void fail_sends(int rank, const Error& why);
   void fail_receives(int rank, const Error& why);
   void fail_any_source(int rank, const Error& why);

@@ -258,13 +258,13 @@ void Head::joined(RankId id) {
   judge_who_stayed_out(id.job);
 }
 
-// Where one rank calls Init all must, for it waits for them.
+// Where one rank calls Init all must, for it waits for them. So nobody has come further than that,
+// and there is nothing that could go on without the rank.
 void Head::judge_who_stayed_out(std::uint32_t number) {
   const Job& job = jobs_.at(number);
   if (ending_ || !job.joined || !job.stayed_out) return;
   const std::string text = outcome_.rank_stayed_out(name_of({number, *job.stayed_out}));
-  if (line_.end.on_failure == OnFailure::kKill) return failed(text, line_.end.kill_grace_s);
-  if (!text.empty()) error(text);
+  failed(text, line_.end.kill_grace_s);
 }
 
 void Head::finish_when_all_ended() {

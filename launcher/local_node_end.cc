@@ -83,11 +83,12 @@ void LocalNode::rank_exited(Job& job, std::uint32_t rank, int wait_status) {
   const pmix::ProcId proc{job.spec.name, rank};
   const pmix::RankState state = server_->state(proc);
   const bool signaled = WIFSIGNALED(wait_status);
+  // Before other ranks hear of it, which then may end because of it.
+  head_.exited({job.spec.number, rank}, wait_status, state);
   server_->rank_ended(proc, {signaled ? pmix::Ending::Kind::kSignaled : pmix::Ending::Kind::kExited,
                              signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status)});
   used_pmix_ |= state.connected;
   if (job.running == 0 && (used_pmix_ || any_running())) server_->deregister_job(job.spec.name);
-  head_.exited({job.spec.number, rank}, wait_status, state);
 }
 
 bool LocalNode::any_running() const {

@@ -110,6 +110,9 @@ bool register_events() {
 
 constexpr auto kTurnEvery = std::chrono::milliseconds(5);
 
+// For the server's word on a rank that a wire found gone.
+constexpr auto kPatience = std::chrono::milliseconds(500);
+
 // How long a program has for its last words before the job ends.
 constexpr auto kGrace = std::chrono::seconds(2);
 
@@ -178,6 +181,7 @@ class Client final : public Bootstrap {
   Status finalize(Deadline deadline) override;
   void watch(std::function<void(int, std::string)> on_failure) override;
   void peer_failed(int rank, const std::string& cause) override;
+  std::optional<std::string> last_word_on(int rank) override;
   void meanwhile(std::function<void()> turn) override { turn_ = std::move(turn); }
   void hear_events() { hears_of_peers_ = register_events(); }
 
@@ -193,6 +197,7 @@ class Client final : public Bootstrap {
   pmix_proc_t me_;
   BootstrapFacts facts_;
   bool hears_of_peers_ = false;
+  bool is_patient_ = true;      // the server has said something whenever it was waited for
   std::function<void()> turn_;  // while waiting in finalize(); empty: just wait
 };
 
@@ -360,12 +365,25 @@ void Client::watch(std::function<void(int, std::string)> on_failure) {
   for (const auto& [rank, cause] : already) on_failure(rank, cause);
 }
 
-// A server that tells of deaths gives the better cause, and its launcher ends the job as it is
-// told.
+// A launcher whose server tells of deaths ends the job as it is told.
 void Client::peer_failed(int rank, const std::string& cause) {
   if (hears_of_peers_ || mail().left) return;
   report(rank, cause);
   end_job_soon(fmt::format("rank {} is gone: {}", rank, cause));
+}
+
+std::optional<std::string> Client::last_word_on(int rank) {
+  if (!hears_of_peers_ || mail().left) return std::nullopt;
+  std::optional<std::string> word;
+  std::unique_lock lock(mail().mutex);
+  const auto has_come = [&] {
+    for (const auto& [known, cause] : mail().failed)
+      if (known == rank || known < 0) word = cause;
+    return word.has_value();
+  };
+  // Where the network to a host is gone, its ranks are, one after the other: only once.
+  is_patient_ &= mail().news.wait_for(lock, is_patient_ ? kPatience : kPatience * 0, has_come);
+  return word;
 }
 
 }  // namespace

@@ -115,6 +115,17 @@ Test(launch, a_rank_that_dies_in_any_phase_ends_the_job_and_is_named, .timeout =
   }
 }
 
+// Nobody comes further than init then, so that there is nothing to go on with.
+Test(launch, a_rank_that_never_joins_ends_the_job_whatever_is_to_be_done_on_failure,
+     .timeout = 60) {
+  for (const std::string how : {"notify", "continue"}) {
+    const auto result = run({built("rlxrun"), "-q", "--oversubscribe", "-n", "3", "--on-failure",
+                             how, built("test/coll/fail_check"), "before_init", "exit0"},
+                            {.timeout_ms = 20000});
+    cr_expect(result.code == 1 && has(result.err, "rank 1"), "%s", result.text().c_str());
+  }
+}
+
 Test(launch, a_deadline_names_the_rank_that_stopped, .timeout = 120) {
   for (const char* phase : {"in_collective", "in_recv"})
     for (const char* fabrics : {"RLX_FABRICS=self,shm", "RLX_FABRICS=self,tcp"}) {

@@ -40,6 +40,16 @@ that 'one rank each' test "$(sort "$work/out" | tr '\n' ' ')" = 'h1 h2 h3 h4 h5 
 expect 'every call, two ranks on each of three hosts' 0 job --host $three "$build/test/coll/api_check"
 said 'is right' out 'api_check ok 6'
 many=$(echo $eight | sed 's/:1/:8/g')
+# Whoever sees the death of a rank on another host may end before rlxrun hears of it, and is not to be blamed.
+for death in 'in_recv kill 137' 'in_recv exit3 3' 'in_collective exit0 1' 'in_recv abort 7'; do
+  # shellcheck disable=SC2086
+  set -- $death
+  for go_on in kill continue; do
+    expect "--on-failure $go_on, rank 1 of three hosts: $1 $2" "$3" \
+      job --on-failure $go_on --host h1:1,h2:1,h3:1 "$build/test/coll/fail_check" "$1" "$2"
+    said 'is named' err '^rlxrun: rank 1 '
+  done
+done
 expect 'eight ranks on each of eight hosts' 0 job --host "$many" "$build/test/coll/fail_check" no failure
 
 line='a b' quotes='c"d'\''e' newline=$(printf 'f\ng')
