@@ -143,6 +143,9 @@ Status Cluster::hear(const Frame& frame) {
       silent_below(suspect);
       return {};
     }
+    case Kind::kToldToEnd:
+      head_.told_to_end();
+      return {};
     case Kind::kExchange:
       carry(frame);
       return {};

@@ -25,6 +25,8 @@ class ClusterEvents : public NodeEvents {
                     const std::string& cause) = 0;
   // One that is there says nothing any more.
   virtual void silent(const std::string& host, const std::string& how) = 0;
+  // Somebody told a daemon to end, and so the job.
+  virtual void told_to_end() = 0;
 };
 
 struct ClusterSetup {

@@ -23,7 +23,7 @@
 namespace rlx::launcher {
 namespace {
 
-constexpr double kTermGrace = 2;   // for ranks, when somebody here ends the daemon
+constexpr double kTermGrace = 2;   // for ranks, when nobody above can say how long they have
 constexpr double kLastResort = 4;  // seconds, until a daemon that cannot end leaves anyway
 
 // Moves standard input and output out of reach of everything else in this process.
@@ -59,10 +59,11 @@ class Daemon final : private BranchOwner, private pmix::Carrier {
   Status host_ranks(const Hello& hello);
   void up(Frame frame) { link_->send(frame); }
   void give_up(const std::string& why);
-  void above_is_gone() { leave(0, false); }
+  void above_is_gone() { leave(told_ ? kTermGrace : 0, false); }
   // `in_order`: everything has ended already, here and below.
   void leave(double grace_s, bool in_order);
   void on_signal();
+  void told_to_end(int signal_number);
   void quiet();
   void leave_when_done();
 
@@ -81,7 +82,7 @@ class Daemon final : private BranchOwner, private pmix::Carrier {
   Fd signal_fd_;
   Watch signal_watch_, last_resort_;
   std::uint32_t index_ = kHeadNode;
-  bool begun_ = false, leaving_ = false, quiet_ = true, gone_ = false;
+  bool begun_ = false, told_ = false, leaving_ = false, quiet_ = true, gone_ = false;
 };
 
 int Daemon::run(Fd in, Fd out) {
@@ -217,8 +218,15 @@ void Daemon::on_signal() {
   while (read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
     const int number = static_cast<int>(info.ssi_signo);
     if (number != SIGTERM && number != SIGINT && number != SIGHUP && number != SIGQUIT) continue;
-    give_up(fmt::format("its daemon was told to end ({})", strsignal(number)));
+    told_to_end(number);
   }
+}
+
+// Whoever ends one daemon, such as Slurm, means the job: the head ends all of it, with its grace.
+void Daemon::told_to_end(int signal_number) {
+  if (!begun_)
+    return give_up(fmt::format("its daemon was told to end ({})", strsignal(signal_number)));
+  if (!leaving_ && !std::exchange(told_, true)) up({Kind::kToldToEnd, index_, kHeadNode, {}});
 }
 
 void Daemon::quiet() {

@@ -23,7 +23,7 @@ namespace rlx::launcher {
 
 inline constexpr std::uint32_t kHeadNode = 0xfffffffe;
 inline constexpr std::uint32_t kAllNodes = 0xffffffff;
-inline constexpr std::uint32_t kProtocol = 5;  // counts changes of any message
+inline constexpr std::uint32_t kProtocol = 6;  // counts changes of any message
 
 enum class Kind : std::uint8_t {
   // Between neighbours.
@@ -31,9 +31,10 @@ enum class Kind : std::uint8_t {
   kHello,     // to a new daemon: who it is
   kLeave,     // to all: nothing more will come
   // From a daemon about itself or those below it.
-  kWelcome,  // what its node is like
-  kLost,     // nodes that cannot be started, or are gone
-  kSilent,   // a node that may be lost soon
+  kWelcome,    // what its node is like
+  kLost,       // nodes that cannot be started, or are gone
+  kSilent,     // a node that may be lost soon
+  kToldToEnd,  // somebody there wants the job to end
   // Calls of Node.
   kStart,
   kSignal,

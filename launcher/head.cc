@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,12 @@ std::string with_ranks(const std::vector<RankId>& ids) {
     if (id.job == 0) ranks.push_back(id.rank);
   if (ranks.empty()) return "";
   return fmt::format(" with rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ","));
+}
+
+// Shells say so of a child.
+bool ended_by_sigterm(int wait_status) {
+  return (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) ||
+         (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitSignalBase + SIGTERM);
 }
 
 }  // namespace
@@ -241,6 +248,12 @@ void Head::exited(RankId id, int wait_status, const pmix::RankState& state) {
   if (std::exchange(job.ranks[id.rank].ended, true)) return;
   ++job.n_ended;
   take_back_terminal(id);
+  if (ended_by_sigterm(wait_status)) expect_to_be_told();
+  after_what_we_are_told([this, id, wait_status, state] { judge_end_of(id, wait_status, state); });
+}
+
+void Head::judge_end_of(RankId id, int wait_status, const pmix::RankState& state) {
+  Job& job = jobs_.at(id.job);
   const bool expected = ending_ || job.ranks[id.rank].to_end;
   const std::string text = expected ? "" : outcome_.rank_exited(name_of(id), wait_status, state);
   if (!text.empty() && line_.end.on_failure == OnFailure::kKill)
@@ -268,7 +281,7 @@ void Head::judge_who_stayed_out(std::uint32_t number) {
 }
 
 void Head::finish_when_all_ended() {
-  if (!all_ended() || ending_) return;
+  if (!all_ended() || ending_ || expect_) return;
   ending_ = true;
   node_->finish();
 }
@@ -288,6 +301,13 @@ bool Head::all_ended() const {
 
 void Head::aborted(RankId by, int status, const std::string& message,
                    const std::vector<RankId>& victims) {
+  after_what_we_are_told(
+      [this, by, status, message, victims] { judge_abort(by, status, message, victims); });
+}
+
+void Head::judge_abort(RankId by, int status, const std::string& message,
+                       const std::vector<RankId>& victims) {
+  if (ending_) return;  // which leaves the others their time
   const std::string text = outcome_.rank_aborted(name_of(by), status, message);
   if (victims.empty() || victims.size() == jobs_.at(by.job).ranks.size())
     return failed(text, line_.end.kill_grace_s);
@@ -338,48 +358,6 @@ void Head::end(double grace_s, int ranks_get) {
   ending_ = true;
   terminal_.take_back();  // a rank may not end by itself, and Ctrl-C is for us again
   node_->end(grace_s, ranks_get);
-}
-
-void Head::on_signal() {
-  signalfd_siginfo info;
-  while (read(signal_fd_.get(), &info, sizeof info) == sizeof info)
-    handle_signal(static_cast<int>(info.ssi_signo));
-}
-
-void Head::handle_signal(int signal_number) {
-  switch (signal_number) {
-    case SIGUSR1:
-    case SIGUSR2:
-      return node_->signal(signal_number);
-    case SIGTSTP:
-      return stop_with_ranks();
-    case SIGCONT:
-      terminal_.go_on();
-      node_->signal(SIGCONT);
-      let_go();
-      if (input_) input_->continued();
-      return resize();  // nobody told us while we were stopped
-    case SIGWINCH:
-      return resize();
-    default:
-      break;
-  }
-  const bool again = outcome_.signal_number() != 0;
-  const std::string text = outcome_.interrupted(signal_number);
-  if (!text.empty()) note(text);
-  end(again && signal_number == SIGINT ? 0 : line_.end.term_grace_s,
-      signal_number == SIGINT ? line_.end.int_signal : SIGTERM);
-  if (quiet_) leave_when_written();
-}
-
-void Head::resize() {
-  if (line_.pty_rank) node_->resize({0, *line_.pty_rank}, window_size());
-}
-
-void Head::stop_with_ranks() {
-  terminal_.stop();
-  node_->signal(SIGSTOP);
-  raise(SIGSTOP);  // goes on when SIGCONT comes, which we then read as a signal
 }
 
 void Head::quiet() {

@@ -90,6 +90,7 @@ class Head final : public ClusterEvents, private OutputOwner {
   void lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
             const std::string& cause) override;
   void silent(const std::string& host, const std::string& how) override;
+  void told_to_end() override;
 
   void start(const JobSpec& job);
   void tell_start_problems();
@@ -99,13 +100,12 @@ class Head final : public ClusterEvents, private OutputOwner {
   std::vector<Host> hosts_as_they_are() const;
   void refuse_spawn(std::uint64_t request, const Error& why);
   Result<JobSpec> plan_spawn(const pmix::SpawnRequest& request);
-  void on_signal();
-  void handle_signal(int signal_number);
+  void judge_end_of(RankId id, int wait_status, const pmix::RankState& state);
+  void judge_abort(RankId by, int status, const std::string& message,
+                   const std::vector<RankId>& victims);
   void time_is_up();
   void judge_who_stayed_out(std::uint32_t number);
   void show_progress(const Job& job);
-  void resize();
-  void stop_with_ranks();
   // Ends the job because of a failure; `line` says which, "" when it was not the first.
   void failed(const std::string& line, double grace_s);
   void end(double grace_s, int ranks_get = SIGTERM);
@@ -122,6 +122,14 @@ class Head final : public ClusterEvents, private OutputOwner {
   // head_hold.cc
   void tell_who_waits();
   void let_go();
+
+  // head_signals.cc
+  void on_signal();
+  void handle_signal(int signal_number);
+  void resize();
+  void stop_with_ranks();
+  void expect_to_be_told();
+  void after_what_we_are_told(std::function<void()> judge);
 
   void leave_when_written();
   void show_table() const;
@@ -141,9 +149,10 @@ class Head final : public ClusterEvents, private OutputOwner {
   std::string job_id_;
   OutputSpec output_spec_;
   Fd signal_fd_;
-  Watch signal_watch_, time_limit_, gather_, patience_, hold_;
-  std::size_t reports_left_ = 0;  // of nodes, before the job is ended
-  bool let_go_ = false;           // ranks that wait in Init, and those to come
+  Watch signal_watch_, time_limit_, gather_, patience_, hold_, expect_;
+  std::vector<std::function<void()>> to_judge_;  // when expect_ is over
+  std::size_t reports_left_ = 0;                 // of nodes, before the job is ended
+  bool let_go_ = false;                          // ranks that wait in Init, and those to come
   bool ending_ = false, quiet_ = false;
 };
 

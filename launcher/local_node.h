@@ -142,6 +142,7 @@ class LocalNode final : public Node, private pmix::Host, private StreamOwner {
   Watch child_watch_, server_watch_, kill_timer_, drain_timer_;
   std::vector<Watch> rank_timers_;
   Deadline kill_at_ = Deadline::never();
+  int ended_by_ = 0;  // the last signal of end()
   bool used_pmix_ = false, ending_ = false, told_leftovers_ = false, quiet_ = false;
 };
 

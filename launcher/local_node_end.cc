@@ -107,8 +107,9 @@ void LocalNode::signal_ranks(const std::vector<RankId>& ranks, int signal_number
     if (const Rank* rank = find(id); rank && rank->running) signal_rank(rank->pid, signal_number);
 }
 
+// Who is told the same again may take it for impatience, and not finish what the grace is for.
 void LocalNode::end(double grace_s, int signal_number) {
-  signal(signal_number);
+  if (std::exchange(ended_by_, signal_number) != signal_number) signal(signal_number);
   kill_within(grace_s);
   ending_ = true;
   check_quiet();

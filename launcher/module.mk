@@ -17,7 +17,7 @@ liblauncher_la_SOURCES = \
   launcher/output.h launcher/output.cc launcher/stdin_source.h launcher/stdin_source.cc \
   launcher/user_terminal.h launcher/user_terminal.cc \
   launcher/outcome.h launcher/outcome.cc launcher/head.h launcher/head.cc launcher/head_spawn.cc \
-  launcher/head_show.cc launcher/head_hold.cc launcher/loop.h launcher/loop.cc \
+  launcher/head_show.cc launcher/head_hold.cc launcher/head_signals.cc launcher/loop.h launcher/loop.cc \
   launcher/node.h launcher/local_node.h launcher/local_node.cc launcher/local_node_end.cc \
   launcher/rank_stream.h launcher/rank_stream.cc launcher/rank_terminal.h launcher/rank_terminal.cc launcher/rank_files.h launcher/rank_files.cc \
   launcher/process.h launcher/process.cc launcher/process_list.cc launcher/guard.h launcher/guard.cc \

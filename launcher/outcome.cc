@@ -94,7 +94,7 @@ std::string Outcome::interrupted(int signal_number) {
   if (!failed_) signal_number_ = signal_number;
   may_restart_ = false;
   return fail_with(kExitSignalBase + signal_number,
-                   fmt::format("ending the job: {}", strsignal(signal_number)));
+                   fmt::format("the job was told to end (SIG{})", sigabbrev_np(signal_number)));
 }
 
 std::string Outcome::host_lost(const std::string& problem) {

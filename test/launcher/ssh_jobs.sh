@@ -154,6 +154,9 @@ start --host h1:1,h2:1,h3:1 --timeout 3
 ended 'a job that takes too long' 124
 said 'shows where its ranks are' err 'h3'
 start --host h1:1,h2:1,h3:1
+on h2 pkill -o -x rlxrun
+ended 'SIGTERM to a daemon' 143
+start --host h1:1,h2:1,h3:1
 on h2 pkill -9 -f '^sh -c echo up'
 ended 'a rank on another host that is killed' 137
 said 'is named' err 'rank 1 .*h2'
