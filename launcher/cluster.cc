@@ -121,6 +121,7 @@ void Cluster::release() {
 }
 
 void Cluster::report() {
+  if (starting_) return report_silent();
   tell_all([](Node& node) { node.report(); });
 }
 

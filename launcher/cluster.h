@@ -110,6 +110,7 @@ class Cluster final : public Node, private BranchOwner {
   void conclude();
   void conclude_when_known();
   void start_timed_out();
+  void report_silent();
   std::vector<TreeHost> remote_hosts() const;
   void blame_silent(const std::vector<TreeHost>& hosts, const std::string& cause);
   std::vector<std::string> reasons() const;

@@ -107,6 +107,11 @@ void Cluster::start_timed_out() {
   conclude();
 }
 
+void Cluster::report_silent() {
+  blame_silent(remote_hosts(), "no answer yet");
+  head_.reported(reasons());
+}
+
 std::vector<TreeHost> Cluster::remote_hosts() const {
   std::vector<TreeHost> remote;
   for (const auto& host : setup_.hosts)

@@ -51,6 +51,10 @@ Head::Head(Loop& loop, const HeadSetup& setup)
       signal_fd_(signalfd(-1, &setup.signals, SFD_CLOEXEC | SFD_NONBLOCK)) {
   signal_watch_ = loop_.on_readable(signal_fd_.get(), [this] { on_signal(); });
   if (line_.output.json) output_.show_records();
+  const double used_s = now_ns() * 1e-9 - line_.began_s;
+  if (line_.end.timeout_s > 0)
+    time_limit_ =
+        loop_.after(std::max(line_.end.timeout_s - used_s, 0.0), [this] { time_is_up(); });
 }
 Head::~Head() = default;
 
@@ -78,13 +82,11 @@ void Head::run(JobSpec job) {
     job.stdin_ranks.resize(job.ranks.size());
     std::iota(job.stdin_ranks.begin(), job.stdin_ranks.end(), 0u);
   }
-  if (line_.end.timeout_s > 0)
-    time_limit_ = loop_.after(line_.end.timeout_s, [this] { time_is_up(); });
   start(job);
   if (!ending_) start_input(job);
 }
 
-// Says what every rank is doing before all are ended.
+// Says what every rank is doing, or who has not answered yet, before all are ended.
 void Head::time_is_up() {
   const std::string text =
       outcome_.timed_out(line_.end.timeout_s, line_.end.timeout_exit_code.value_or(kExitTimeout));
@@ -93,7 +95,7 @@ void Head::time_is_up() {
                             [this] { failed("", line_.end.kill_grace_s); });
   error(text);
   tell_debuggers_of_abort(text);
-  reports_left_ = plan_.hosts.size();
+  reports_left_ = std::max<std::size_t>(plan_.hosts.size(), 1);
   node_->report();
 }
 

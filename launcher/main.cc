@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/knobs.h"
 #include "launcher/daemon.h"
 #include "launcher/help.h"
@@ -70,9 +71,11 @@ struct Start {
 // if that cannot be done.
 void start_again(const Start& start, const CommandLine& line) {
   const std::string number = std::to_string(line.restarted + 1);
-  std::string option = "--restarted";
-  std::vector<char*> words{start.argv[0], option.data(), const_cast<char*>(number.c_str())};
-  for (char** word = start.argv + (line.restarted > 0 ? 3 : 1); *word; ++word)
+  std::string more[] = {"--restarted", number, "--used",
+                        fmt::format("{:f}", now_ns() * 1e-9 - line.began_s)};
+  std::vector<char*> words{start.argv[0]};
+  for (auto& word : more) words.push_back(word.data());
+  for (char** word = start.argv + (line.restarted > 0 ? words.size() : 1); *word; ++word)
     words.push_back(*word);
   words.push_back(nullptr);
   if (line.verbosity > 0)

@@ -136,9 +136,15 @@ constexpr Option kForeign[] = {
        if (w[0] != "no" && w[0] != "false" && w[0] != "0") line.end.on_failure = OnFailure::kNotify;
        return {};
      }},
-    // Our own word to ourselves when a job is started again.
+    // Our own words to ourselves when a job is started again.
     {"--restarted", "", "N", Group::kForeign, false, "",
      read<at_least_one, &CommandLine::restarted>},
+    {"--used", "", "TIME", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words w) -> Status {
+       RLX_TRY_ASSIGN(const double used_s, read_seconds(w[0]));
+       line.began_s -= used_s;
+       return {};
+     }},
     {"--output", "", "PARTS", Group::kForeign, false, "", read_output},
     {"-genvexcl", "-envexcl", "LIST", Group::kForeign, true, "", exclude},
 

@@ -103,7 +103,8 @@ constexpr Option kOptions[] = {
     {"--oversubscribe", "-oversubscribe --overcommit", "", Group::kRun, false,
      "allow more ranks than slots", set<true, &CommandLine::map, &MapOptions::oversubscribe>},
     {"--timeout", "-timeout", "TIME", Group::kRun, false,
-     "end the job after this time (90, 10m, 1:30) with exit code 124",
+     "end the job with exit code 124 this time (90, 10m, 1:30) after rlxrun began, however often "
+     "--max-restarts has started it again",
      read<read_seconds, &CommandLine::end, &EndOptions::timeout_s>},
     {"--timeout-exit-code", "", "N", Group::kRun, false,
      "the exit code when --timeout ends the job, instead of 124",

@@ -27,6 +27,7 @@ Test(codes, are_those_of_the_first_failing_rank, .timeout = 120) {
       {"-n 2 --continuous", "exit $RANK", 1, "rank 1 (pid "},
       {"-n 1 --timeout 0.3", "exec sleep 100", 124, "did not end within 0.3 s"},
       {"-n 1 --timeout 0.3 --timeout-exit-code 0", "exec sleep 100", 0, "did not end within"},
+      {"-n 1 --timeout 1 --max-restarts 1000000", "exit 3", 124, "did not end within 1 s"},
       {"-n 1 --timeout 100 --timeout-exit-code 7", "exit 3", 3, "code 3"},
   };
   for (const auto& row : table) {

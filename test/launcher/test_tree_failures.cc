@@ -106,6 +106,17 @@ Test(tree_start, names_all_hosts_that_cannot_run_the_program, .timeout = 60) {
       "or directory\n");
 }
 
+Test(tree_start, takes_of_the_time_limit, .timeout = 60) {
+  const FakeHosts hosts("", "test $host = h1 && exec sleep 100; exec sh -c \"$*\"");
+  const Mark mark;
+  Background job(cut(hosts.options(2) + " --timeout 1 true"), mark);
+  cr_expect_eq(job.wait(), 124);
+  expect_same(job.err(),
+              "rlxrun: the job did not end within 1 s (--timeout)\n"
+              "rlxrun: cannot start on h1: no answer yet\n");
+  cr_expect(mark.gone_within(kSoon));
+}
+
 Test(tree_start, can_be_interrupted, .timeout = 60) {
   const FakeHosts hosts("",
                         "echo started >&2; test $host = h1 && exec sleep 100; exec sh -c \"$*\"");
