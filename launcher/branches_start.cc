@@ -97,6 +97,9 @@ void Branches::arrived(const std::string& name, Fd socket) {
   if (branch->link || branch->patience) return;
   Fd out(fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
   open_link(*branch, std::move(socket), std::move(out));
+  if (std::all_of(branches_.begin(), branches_.end(),
+                  [](const auto& entry) { return entry.second->link != nullptr; }))
+    muster_->all_are_here();
 }
 
 // Nobody watches the step any more: its daemons are as good as lost. Where it was a daemon's end

@@ -82,6 +82,7 @@ Status Launch::prepare() {
                       allocation_.source));
     tree_.radix = static_cast<std::uint32_t>(line_.tree.radix);
     tree_.ping_s = line_.tree.ping_s;
+    tree_.outlives_hosts = line_.end.on_failure == OnFailure::kContinue;
     return find_program_there(line_.tree.prefix.empty() ? knobs().remote_prefix : line_.tree.prefix,
                               tree_);
   }

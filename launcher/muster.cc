@@ -92,7 +92,7 @@ void Muster::read_errors() {
   if (n == 0 || errno != EAGAIN) errors_watch_.reset();
   if (!holds_one_of(said_, step_.fatal)) return;
   errors_watch_.reset();  // what follows is of daemons that are told to end
-  calls_.ended(last_words(said_));
+  calls_.ended(last_words(without_noise(said_, step_.noise)));
 }
 
 void Muster::end() {

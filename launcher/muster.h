@@ -30,6 +30,8 @@ class Muster {
                                                  const std::vector<TreeHost>& hosts,
                                                  MusterCalls calls);
   bool has_ended() const { return pid_ < 0; }
+  // What the command says from now on is no reason not to start.
+  void all_are_here() { step_.fatal.clear(); }
   // Tells the command to end, and then makes it.
   void end();
 

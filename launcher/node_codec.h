@@ -88,6 +88,7 @@ struct TreeSettings {
   std::string library_path;        // for its libraries; "": the usual places
   std::uint32_t radix = 32;        // daemons that one process starts
   double ping_s = 5;  // at least so often something is heard on each link; 0: nobody listens for it
+  bool outlives_hosts = false;  // the job goes on without those that are lost; for the head alone
 };
 
 // The first message to a daemon.

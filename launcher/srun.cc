@@ -32,6 +32,7 @@ constexpr const char* kSrunInputs[] = {"SLURM_NTASKS*",
                                        "SLURM_KILL_BAD_EXIT",
                                        "SLURM_THREADS_PER_CORE",
                                        "SLURM_WAIT",
+                                       "SLURM_NO_KILL",
                                        "SLURM_IMMEDIATE",
                                        "SLURM_THREADS",
                                        "SLURM_PROLOG",
@@ -57,11 +58,15 @@ Step srun_step(const TreeSettings& settings, const std::vector<TreeHost>& hosts,
                   "--overlap",
                   "--mpi=none",
                   "--cpu-bind=none",
-                  "--kill-on-bad-exit=1",
+                  settings.outlives_hosts ? "--kill-on-bad-exit=0" : "--kill-on-bad-exit=1",
                   "--export=ALL",
                   "--quiet",
                   settings.program,
                   "--daemon=dial"};
+  if (settings.outlives_hosts) {
+    step.command.insert(step.command.begin() + 1, {"--no-kill", "--wait=0"});
+    step.fatal = {"xited with exit code", "aunch failed"};  // which does not end srun then
+  }
   step.environment = own;
   for (const char* name : kSrunInputs) step.environment.unset(name);
   // Said for every step of a cluster that binds nothing, which we do not ask it to.

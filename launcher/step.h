@@ -17,7 +17,8 @@ struct Step {
   std::vector<std::string> command;
   Environment environment;  // what it may see
   std::string_view noise;   // a line with this is not worth telling; "": all are
-  // It says one of these where it cannot go on though others can: the job is not started then.
+  // It says one of these before all daemons are there, where one cannot be though others can: the
+  // job is not started then.
   std::vector<std::string_view> fatal;
   // It says one of these where it knows nothing of the job; then `way_out` is told too.
   std::vector<std::string_view> no_job;

@@ -127,6 +127,20 @@ for which in '' '-o'; do
   said 'is a loss that names it' err 'lost host h[1-3] .*srun was killed by signal 9'
   that 'and leaves nothing' quiet
 done
+# Without a lost host: srun would end the step with its first daemon.
+: >"$work/out"
+# shellcheck disable=SC2016
+allocate -N3 -n3 rlxrun -q --on-failure continue sh -c 'echo up; until [ -e "$0" ]; do sleep 0.05; done; echo on' "$work/go" \
+  >"$work/out" 2>"$work/err" &
+eventually ranks_up 3
+on h2 pkill -9 -o -x rlxrun
+eventually grep -q 'lost host h2' "$work/err"
+: >"$work/go"
+wait $!
+that 'with --on-failure continue the other ranks go on' test "$(grep -c on "$work/out")" = 2
+expect 'a daemon that does not start' 1 allocate -N3 -n3 rlxrun -q --on-failure continue --prefix "$work/none" true
+said 'is known at once' err 'h[1-3]: task [0-2]: Exited with exit code'
+that 'none of it leaves anything' quiet
 # Slurm may have killed the daemons, and what cleans up after them, before they could.
 expect 'directories' 0 allocate -N3 -n3 rlxrun -q true
 clean() { for host in h1 h2 h3; do on $host sh -c '! ls -d /tmp/rlx.* /dev/shm/rlx.*' || return; done; }
