@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/knobs.h"
 #include "launcher/app_file.h"
@@ -26,6 +27,17 @@ std::string nearest_option(std::string_view name) {
   return nearest_word(name, known);
 }
 
+// Options of one program that cannot both be meant.
+constexpr std::pair<std::string_view, std::string_view> kContradictions[] = {
+    {"--quiet", "--verbose"}, {"--launcher", "--launch-agent"}, {"-genvall", "-genvnone"}};
+
+// What stands before --app is for all lines of its file; what a line says itself wins.
+void inherit(const AppLine& all, AppLine& app) {
+  app.environment.insert(app.environment.begin(), all.environment.begin(), all.environment.end());
+  if (app.wdir.empty()) app.wdir = all.wdir;
+  app.pmi1 = app.pmi1 || all.pmi1;
+}
+
 // Reads the words of one app after another.
 class Parser {
  public:
@@ -40,13 +52,20 @@ class Parser {
 
  private:
   Status parse_apps() {
+    AppLine of_all;  // said before --app
     do {
       line_.apps.emplace_back();
+      seen_.clear();
       RLX_TRY(parse_options());
-      if (!line_.app_file.empty() && line_.apps.size() == 1) RLX_TRY(take_app_file());
+      if (!line_.app_file.empty() && line_.apps.size() == 1) RLX_TRY(take_app_file(of_all));
+      if (line_.action == Action::kStatus && next_ < words_.size())
+        return fail(Code::kInvalid, fmt::format("--status lists jobs and runs nothing: leave out "
+                                                "'{}'",
+                                                words_[next_]));
       if (line_.action != Action::kRun) return {};
       RLX_TRY(parse_program());
     } while (next_ < words_.size());
+    for (auto& app : line_.apps) inherit(of_all, app);
     return {};
   }
 
@@ -71,8 +90,14 @@ class Parser {
                   "--timestamp-output");
     if (output.json && line_.pty_rank)
       return fail(Code::kInvalid, "--output-json has no place for the terminal of --pty");
-    if (line_.end.timeout_exit_code && line_.end.timeout_s == 0)
-      return fail(Code::kInvalid, "--timeout-exit-code needs --timeout");
+    if (output.json && (!output.directory.empty() || !output.files.empty()) && !output.tee)
+      return fail(Code::kInvalid,
+                  "--output-json is of standard output, and --output-dir and --output-file leave "
+                  "nothing there: add --tee, or leave one out");
+    if (line_.end.timeout_s == 0 && (line_.end.timeout_exit_code || line_.end.stacks))
+      return fail(
+          Code::kInvalid,
+          fmt::format("{} needs --timeout", line_.end.stacks ? "--stacks" : "--timeout-exit-code"));
     const bool shows = line_.dry_run || line_.show_map || line_.show_allocation ||
                        line_.show_topology || line_.report_bindings;
     if (line_.json && !shows)
@@ -94,11 +119,19 @@ class Parser {
   }
 
   // The words of the file stand in the place of the program.
-  Status take_app_file() {
+  Status take_app_file(AppLine& of_all) {
     if (next_ < words_.size())
       return fail(Code::kInvalid,
                   fmt::format("program '{}' beside --app {}, which names the programs",
                               words_[next_], line_.app_file));
+    of_all = std::exchange(line_.apps.back(), {});
+    if (of_all.n_ranks > 0)
+      return fail(Code::kInvalid, fmt::format("-n {} beside --app {}: want -n in its lines",
+                                              of_all.n_ranks, line_.app_file));
+    // Hosts of one program are also those of all that name none.
+    line_.apps.back().hosts = of_all.hosts;
+    line_.apps.back().host_files = of_all.host_files;
+    seen_.clear();
     RLX_TRY_ASSIGN(const auto more, read_app_file(line_.app_file));
     file_begin_ = words_.size();
     for (const auto& word : more) {
@@ -129,7 +162,8 @@ class Parser {
       return fail(
           Code::kInvalid,
           fmt::format("option {} is for the whole job: it goes before the first program", name));
-    while (arguments.size() < argument_count(*option)) {
+    RLX_TRY(check_contradictions(*option));
+    while (arguments.size() < argument_count(*option) && !is_pair(*option, arguments)) {
       if (next_ == words_.size() || words_[next_] == ":")
         return fail(Code::kInvalid, fmt::format("option {} needs {}", name, option->argument));
       arguments.push_back(words_[next_++]);
@@ -137,6 +171,23 @@ class Parser {
     if (option->sentence == "ignored") note_ignored(at);
     if (auto status = option->apply(line_, line_.apps.back(), arguments); !status)
       return fail(status.error().code, fmt::format("option {}: {}", name, status.error().text));
+    return {};
+  }
+
+  // MPICH takes "-genv NAME=VALUE" beside "-genv NAME VALUE".
+  static bool is_pair(const Option& option, const std::vector<std::string>& arguments) {
+    return option.argument == "NAME VALUE" && arguments.size() == 1 &&
+           arguments[0].find('=') != std::string::npos;
+  }
+
+  Status check_contradictions(const Option& option) {
+    seen_.push_back(&option);
+    const auto is_seen = [&](std::string_view name) {
+      return std::find(seen_.begin(), seen_.end(), find_option(name)) != seen_.end();
+    };
+    for (const auto& [one, other] : kContradictions)
+      if (is_seen(one) && is_seen(other))
+        return fail(Code::kInvalid, fmt::format("{} contradicts {}: leave one out", one, other));
     return {};
   }
 
@@ -174,6 +225,7 @@ class Parser {
   std::size_t next_ = 0;
   std::size_t file_begin_ = SIZE_MAX;  // the first word from a file
   std::vector<int> file_lines_;        // of each of these words
+  std::vector<const Option*> seen_;    // of the present app
   CommandLine line_;
 };
 

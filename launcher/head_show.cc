@@ -16,7 +16,7 @@ namespace rlx::launcher {
 void Head::show_progress(const Job& job) {
   const std::size_t size = job.ranks.size(), step = std::max<std::size_t>(1, size / 10);
   if (line_.show_progress && (job.n_started == size || job.n_started % step == 0))
-    error(fmt::format("{} of {} ranks have been started", job.n_started, size));
+    error(fmt::format("{} of {} started", job.n_started, counted(size, "rank")));
 }
 
 LauncherStatus Head::status() const {

@@ -184,7 +184,7 @@ Result<ClusterSetup> Launch::cluster_setup(const Guard& guard, const NodeSetup& 
 
 void Launch::nodes_are_known(Head& head, const Cluster& cluster, Facts facts) {
   if (!facts) return head.give_up(facts.error(), 1);
-  if (line_.show_progress) head.error(fmt::format("{} hosts answer", facts->size()));
+  if (line_.show_progress) head.error(fmt::format("hosts that answer: {}", facts->size()));
   if (!planned_)
     if (auto status = plan(*facts); !status)
       return head.give_up({status.error().text},

@@ -55,6 +55,11 @@ Status exclude(CommandLine&, AppLine& app, Words w) {
 }
 
 Status add_pair(CommandLine&, AppLine& app, Words w) {
+  if (w.size() == 1) {  // NAME=VALUE
+    RLX_TRY_ASSIGN(auto edit, read_environment_edit(w[0]));
+    app.environment.push_back(std::move(edit));
+    return {};
+  }
   app.environment.push_back({EnvironmentEdit::Kind::kSet, w[0], w[1]});
   return {};
 }
@@ -87,8 +92,9 @@ constexpr Option kForeign[] = {
     {"-genv", "--genv -env", "NAME VALUE", Group::kForeign, true, "", add_pair},
     {"-genvnone", "-envnone", "", Group::kForeign, true, "", pass_nothing},
     {"--allow-run-as-root", "-allow-run-as-root", "", Group::kForeign, false, "", nothing},
-    {"--nooversubscribe", "-nooversubscribe -genvall -envall --report-state-on-timeout", "",
-     Group::kForeign, true, "", nothing},
+    {"-genvall", "-envall", "", Group::kForeign, true, "", nothing},
+    {"--nooversubscribe", "-nooversubscribe --report-state-on-timeout", "", Group::kForeign, true,
+     "", nothing},
     {"--mca", "-mca --omca --prtemca --pmixmca --gmca -gmca", "KEY VALUE", Group::kForeign, true,
      "ignored", nothing},
     {"-iface", "--iface --net --network-interface", "LIST", Group::kForeign, true, "",
@@ -108,6 +114,8 @@ constexpr Option kForeign[] = {
      "", Group::kForeign, true, "ignored", nothing},
     {"--bynode", "-bynode -rr --round-robin -cyclic", "", Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words) { return map_by(line, "node"); }},
+    {"--bycore", "-bycore", "", Group::kForeign, false, "",
+     [](CommandLine& line, AppLine&, Words) { return map_by(line, "core"); }},
     {"--byslot", "-byslot", "", Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words) { return map_by(line, "slot"); }},
     {"--pernode", "-pernode", "", Group::kForeign, false, "",

@@ -76,7 +76,7 @@ constexpr Option kOptions[] = {
      "it, of the first whose job this is",
      read<read_manager, &CommandLine::manager>},
     {"--nproc-per-node",
-     "-ppn --ppn -perhost -npernode --npernode --nproc_per_node --ntasks-per-node", "N",
+     "-N -ppn --ppn -perhost -npernode --npernode --nproc_per_node --ntasks-per-node", "N",
      Group::kRun, false, "ranks on each host: a number, core (one for each) or gpu",
      read_into<read_per_node, &CommandLine::map>},
     {"--launcher", "-launcher --bootstrap -bootstrap", "HOW", Group::kRun, false,
@@ -103,8 +103,8 @@ constexpr Option kOptions[] = {
     {"--oversubscribe", "-oversubscribe --overcommit", "", Group::kRun, false,
      "allow more ranks than slots", set<true, &CommandLine::map, &MapOptions::oversubscribe>},
     {"--timeout", "-timeout", "TIME", Group::kRun, false,
-     "end the job with exit code 124 this time (90, 10m, 1:30) after rlxrun began, however often "
-     "--max-restarts has started it again",
+     "end the job with exit code 124 this time (90, 10m, 1:30; 0: no limit) after rlxrun began, "
+     "however often --max-restarts has started it again",
      read<read_seconds, &CommandLine::end, &EndOptions::timeout_s>},
     {"--timeout-exit-code", "", "N", Group::kRun, false,
      "the exit code when --timeout ends the job, instead of 124",
@@ -147,7 +147,7 @@ constexpr Option kOptions[] = {
     {"--report-bindings", "-report-bindings", "", Group::kPlace, false,
      "print where each rank runs", set<true, &CommandLine::report_bindings>},
 
-    {"-x", "--env --set", "VAR[=VALUE]", Group::kEnvironment, true,
+    {"-x", "--x --env --set", "VAR[=VALUE]", Group::kEnvironment, true,
      "set a variable; the whole environment is passed anyway; ^VAR removes one; VAR may hold * and "
      "?, and none passes only what other -x name",
      add_edit},

@@ -72,7 +72,12 @@ Test(options, understand_what_users_of_other_launchers_type) {
                          "--map-by numa:NOINHERIT:CORECPUS ./a",
                          "-bootstrap-exec ssh -branch-count 4 -usize SYSTEM -rmk user ./a",
                          "-gpus-per-proc AUTO ./a",
-                         "-q -v --dry-run -- -odd"};
+                         "-genv X=1 -env Y=2 ./a",
+                         "--x A=1 -N 2 --bycore ./a",
+                         "-genvnone ./a : -envall ./b",
+                         "--output-json --output-dir out --tee ./a",
+                         "--launcher ssh --launcher slurm -q -q ./a",
+                         "-v --dry-run -- -odd"};
   for (const char* line : lines) {
     const auto parsed = parse_command_line(cut(line));
     cr_expect(parsed.has_value(), "%s: %s", line, parsed ? "" : parsed.error().text.c_str());
@@ -157,7 +162,15 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"--usize 0 ./a", "at least 1"},
                {"--output-json --tag-output ./a", "leave out --tag-output"},
                {"--output-json --pty ./a", "--pty"},
+               {"--output-json --output-dir out ./a", "add --tee"},
                {"--timeout-exit-code 7 ./a", "needs --timeout"},
+               {"--stacks ./a", "--stacks needs --timeout"},
+               {"--status ./a", "leave out './a'"},
+               {"-v -quiet ./a", "--quiet contradicts --verbose"},
+               {"--launcher slurm --rsh-agent ssh ./a", "contradicts --launch-agent"},
+               {"./a : -envall -envnone ./b", "-genvall contradicts -genvnone"},
+               {"-genv =1 ./a", "'=1' is not a variable"},
+               {"-n 4 --app f", "-n 4 beside --app f: want -n in its lines"},
                {"--timeout 1 --timeout-exit-code 256 ./a", "at most 255"},
                {"--heartbeat 0.001 ./a", "or 0 for none"},
                {"-outfile-pattern x ./a", "--output-file PATTERN"},
@@ -195,6 +208,15 @@ Test(options, may_come_from_a_file_of_programs) {
   const std::vector<std::string> words = {"./a", "b c", "#", ""};
   cr_expect(line->apps[0].argv == words);
   cr_expect_eq(line->apps[1].n_ranks, 2);
+  const auto inherited =
+      parse_command_line({"-x", "A=0", "--wdir", "/usr", "--host", "h", "--app", dir / "apps"});
+  cr_assert(inherited && inherited->apps.size() == 2);
+  for (const auto& app : inherited->apps) {
+    expect_same(app.wdir, "/usr");
+    expect_same(app.environment[0].value, "0");
+    expect_same(app.environment.back().value, app.argv[0] == "./d" ? "1" : "0");
+  }
+  expect_same(inherited->apps[0].hosts + inherited->apps[1].hosts, "h");
   std::ofstream(dir / "open") << "-n 1 ./a\n./b 'c\n";
   const auto open = parse_command_line({"--app", dir / "open"});
   cr_expect(!open && holds(open.error().text, "open:2: a quote is not closed"));
