@@ -138,6 +138,9 @@ Status check_map_options(const MapOptions& options) {
   const bool by_object = options.by == MapBy::kObject || options.by == MapBy::kPerObject;
   const bool by_hand = options.by == MapBy::kSequence || options.by == MapBy::kRankFile;
   const bool pe = options.cores_per_rank > 0;
+  const bool binds_to_cores =
+      options.bind == BindTo::kSlice ||
+      (options.bind == BindTo::kObject && options.bind_object == Locality::kCore);
   const struct {
     bool wrong;
     const char* text;
@@ -156,6 +159,11 @@ Status check_map_options(const MapOptions& options) {
       {!options.rank_lines.empty() && options.by != MapBy::kRankFile,
        "--rankfile and --map-by both say where ranks go: leave one out"},
       {pe && options.by == MapBy::kRankFile, "pe=N: the rank file says which cores a rank gets"},
+      {!binds_to_cores && options.by == MapBy::kRankFile,
+       "--bind-to: the rank file says which cores a rank gets, and a line without slot= binds to "
+       "none: leave it out"},
+      {options.per_node != PerNode::kUnsaid && options.by == MapBy::kRankFile,
+       "--nproc-per-node and --rankfile both say how many ranks a host gets: leave one out"},
       {options.per_node != PerNode::kUnsaid && (options.by == MapBy::kPerObject || by_hand),
        "--nproc-per-node and --map-by both say how many ranks a host gets: leave one out"},
       {options.gpus_per_rank > 1 && options.by == MapBy::kPerObject && options.object_is_gpu,

@@ -209,6 +209,13 @@ Test(rank_file, places_every_rank_by_hand) {
               "a=0-1,3 b=2");
   cr_expect(holds(cluster.places("--host a --rf " + file + " ./p"), ":2: host 'b' is not one of"));
   cr_expect(holds(cluster.places("--host a,b --rf " + file + " -n 6 ./p"), "rank 5 has no line"));
+  for (const char* other : {"none", "numa", "hwt", "rr"})
+    cr_expect(holds(cluster.places("--host a,b --rf " + file + " --bind-to " + other + " ./p"),
+                    "--bind-to: the rank file says"));
+  expect_same(cluster.places("--host a,b --rf " + file + " --bind-to core -n 1 ./p", true),
+              "a=0-1,3");
+  cr_expect(holds(cluster.places("--host a,b -ppn 1 --rf " + file + " ./p"),
+                  "--nproc-per-node and --rankfile"));
   const struct {
     const char *text, *wanted;
   } wrong[] = {{"rank 0=a slot=x", "f:1: 'rank 0=a slot=x' is not"},
