@@ -42,6 +42,8 @@ weights >part.hash
 that 'ends with the weights of the run without a break' cmp whole.hash part.hash
 that 'writes the same checkpoint as the run without a break' cmp whole part
 that 'leaves no temporary file' test -z "$(find . -name '*.tmp.*')"
+expect 'goes on after a crash where the job is started again' 0 timeout 120 "$build/rlxrun" -q --oversubscribe -np 2 \
+  --max-restarts 1 "$train" --data "$text" --steps 6 --batch 64 --checkpoint again --every 2 --crash-at 4
 RLX_RESTART_COUNT=1
 export RLX_RESTART_COUNT
 job 'resumes by itself in a restarted job' 0 2 --exact --steps 10 --checkpoint part
@@ -58,6 +60,10 @@ job 'refuses a checkpoint of another batch' 4 2 --resume --checkpoint whole --ba
 job 'refuses a missing checkpoint' 4 2 --resume --checkpoint nowhere
 job 'refuses a folder that does not exist before it trains' 5 2 --checkpoint none/x --steps 100000
 that 'says so once, in at most three lines' lines
+job 'refuses a folder as the checkpoint before it trains' 5 2 --checkpoint "$work" --steps 100000
+that 'says so once, in at most three lines' lines
+job 'refuses a rate that is no number' 2 2 --lr nan
+said 'says what was wanted' err '^train: --lr nan: wanted a number from 1e-09 to 10$'
 text=$work/none
 job 'refuses a missing text' 3 2 --checkpoint none
 that 'says so once, in at most three lines' lines

@@ -55,6 +55,11 @@ class TemporaryFile {
   // Throws Failure (kExitWrite).
   explicit TemporaryFile(const std::string& target)
       : target_(target), path_(target + ".tmp." + std::to_string(::getpid())) {
+    struct stat facts {};
+    if (::stat(target.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) {
+      errno = EISDIR;  // as rename would say, after the training
+      complain();
+    }
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd_ < 0) complain();
   }

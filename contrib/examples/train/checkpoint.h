@@ -27,7 +27,8 @@ std::vector<std::uint8_t> read_checkpoint(const std::string& path);
 // Replaces the file at once or not at all: a temporary file beside it, fsync, rename, fsync of the
 // folder. Throws Failure (kExitWrite) and leaves nothing behind.
 void write_checkpoint(const std::string& path, std::span<const std::uint8_t> bytes);
-// Throws Failure (kExitWrite) if write_checkpoint could not make its temporary file.
+// Throws Failure (kExitWrite) if write_checkpoint could not make its temporary file, or not rename
+// it because `path` is a directory.
 void try_checkpoint(const std::string& path);
 
 }  // namespace train

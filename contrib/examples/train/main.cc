@@ -152,8 +152,8 @@ void run(const rlx::World& world, const Options& options) {
   const Text text = Text::load(options.data, world, leaves);
   Trainer trainer(world, text, leaves, std::move(state), options.exact);
   if (is_first) {
-    std::printf("%u ranks, %llu bytes of text, %llu held out, %zu parameters%s%s\n", n_ranks,
-                static_cast<unsigned long long>(text.n_training()),
+    std::printf("%u ranks, %llu bytes of text, %llu held out to be evaluated, %zu parameters%s%s\n",
+                n_ranks, static_cast<unsigned long long>(text.n_training()),
                 static_cast<unsigned long long>(text.held_out().size()),
                 trainer.state().parameters.size(), options.exact ? ", exact sums" : "",
                 options.resume ? ", resumed" : "");

@@ -17,7 +17,8 @@ const char* const kHelp =
     R"(Usage: rlxrun -np N train [options]
 Trains a language model that predicts a text byte by byte, data-parallel over N ranks.
 
-  --data FILE        the text (default: the King James Bible, by Debian's bible-kjv)
+  --data FILE        the text (default: the King James Bible, by Debian's bible-kjv); a 64th
+                     of it, 256 KiB at most, is held out and evaluated at the end
   --seconds S        train for S seconds (default 50)
   --steps N          train for N steps in all instead; the checkpoint's steps count
   --batch N          windows a step over all ranks, a multiple of 8 (default 512)
@@ -28,10 +29,11 @@ Trains a language model that predicts a text byte by byte, data-parallel over N 
   --checkpoint FILE  written at the end (default train.ckpt; none: not at all)
   --every N          also written every N steps
   --resume           continue from the checkpoint, with any number of ranks
-  --crash-at N       the last rank kills itself before step N, to see what a failure does
+  --crash-at N       the last rank kills itself before step N, to see what a failure does;
+                     not in a job that was started again (RLX_RESTART_COUNT)
   --help
 
-Environment: RLX_RESTART_COUNT above 0 means --resume if the checkpoint exists.
+Environment: RLX_RESTART_COUNT above 0 means --resume if the checkpoint exists, and no --crash-at.
 Exit: 0 done; 1 rlx or a peer failed; 2 usage; 3 no text or too small; 4 bad checkpoint;
 5 checkpoint cannot be written.
 )";
@@ -43,13 +45,19 @@ namespace {
 }
 
 template <class T>
+std::string text_of(T value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+template <class T>
 T number(std::string_view option, std::string_view text, T least, T most) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !(value >= least) ||
       !(value <= most)) {
     usage(std::string(option) + " " + std::string(text) + ": wanted a number from " +
-          std::to_string(least) + " to " + std::to_string(most));
+          text_of(least) + " to " + text_of(most));
   }
   return value;
 }
@@ -63,6 +71,7 @@ struct Option {
 void restart(Options& options) {
   const char* count = std::getenv("RLX_RESTART_COUNT");
   if (count == nullptr || std::strtol(count, nullptr, 10) <= 0) return;
+  options.crash_at = 0;
   if (::access(options.checkpoint.c_str(), F_OK) == 0) options.resume = true;
 }
 

@@ -20,9 +20,10 @@ namespace train {
 namespace {
 
 constexpr std::uint64_t kSections = 16;
-constexpr std::uint64_t kHeldOutPart = 64;      // one of so many bytes of a section
-constexpr std::uint64_t kLeafBytes = 4096;      // the least training text of a leaf
-constexpr std::uint64_t kTextBytes = 64 << 10;  // the least text
+constexpr std::uint64_t kHeldOutPart = 64;        // one of so many bytes of a section
+constexpr std::uint64_t kMostHeldOut = 16 << 10;  // bytes of a section: evaluated in seconds
+constexpr std::uint64_t kLeafBytes = 4096;        // the least training text of a leaf
+constexpr std::uint64_t kTextBytes = 64 << 10;    // the least text
 constexpr const char* kBible = "bible -f gen1:1-rev22:21 2>/dev/null";
 
 struct Cut {
@@ -31,7 +32,8 @@ struct Cut {
 
 Cut cut(std::uint64_t n_bytes) {
   const std::uint64_t section = n_bytes / kSections;
-  return {section, section / kHeldOutPart, section - section / kHeldOutPart};
+  const std::uint64_t held_out = std::min(section / kHeldOutPart, kMostHeldOut);
+  return {section, held_out, section - held_out};
 }
 
 // Training bytes [begin, begin + out.size()) of the joined training text.
@@ -106,7 +108,8 @@ std::vector<std::uint8_t> run_bible() {
 void demand_size(std::uint64_t n_bytes, std::uint32_t n_leaves) {
   const std::uint64_t wanted = std::max(kTextBytes, 2 * kLeafBytes * n_leaves);
   if (n_bytes >= wanted) return;
-  throw Failure{kExitText, "the text has " + std::to_string(n_bytes) + " bytes; wanted at least " +
+  throw Failure{kExitText, "the text has " + std::to_string(n_bytes) +
+                               (n_bytes == 1 ? " byte" : " bytes") + "; wanted at least " +
                                std::to_string(wanted)};
 }
 

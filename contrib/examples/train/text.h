@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The text, cut so that what is held out is the same for any number of ranks: the text is 16
-// sections, of which the last 64th each is held out; the rest, joined, is the training text, and
-// leaf l of n gets its l-th n-th. A rank keeps the bytes of its own leaves only.
+// sections, of which the last 64th each, or 16 KiB, is held out; the rest, joined, is the training
+// text, and leaf l of n gets its l-th n-th. A rank keeps the bytes of its own leaves only.
 #pragma once
 
 #include <cstdint>
