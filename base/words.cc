@@ -4,16 +4,34 @@
 #include <fmt/format.h>
 
 namespace rlx {
+namespace {
+
+// Bytes of the UTF-8 character that `text` begins with; 1 of what is none.
+std::size_t character_length(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const std::size_t length = first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  if (first > 0xf4 || length > text.size()) return 1;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((text[i] & 0xc0) != 0x80) return 1;
+  return length;
+}
+
+}  // namespace
 
 std::string printable(std::string_view text, std::string_view keep) {
   std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const bool c1 = c == 0xc2 && i + 1 < text.size() && (text[i + 1] & 0xe0) == 0x80;
-    if ((c < ' ' || c == 0x7f || c1) && keep.find(text[i]) == std::string_view::npos)
+  while (!text.empty()) {
+    const auto c = static_cast<unsigned char>(text[0]);
+    const std::size_t length = character_length(text);
+    const bool c1 = c == 0xc2 && length == 2 && (text[1] & 0xe0) == 0x80;
+    const bool shown = length > 1 ? !c1 : c >= ' ' && c < 0x7f;
+    if (shown || keep.find(text[0]) != std::string_view::npos) {
+      out += text.substr(0, length);
+      text.remove_prefix(length);
+    } else {
       out += fmt::format("\\x{:02x}", c);
-    else
-      out += text[i];
+      text.remove_prefix(1);
+    }
   }
   return out;
 }

@@ -40,7 +40,8 @@ inline std::vector<std::string> words_of(std::string_view text,
   return words;
 }
 
-// Text of others on its way to a terminal: control characters as \xNN, but for those to `keep`.
+// Text of others on its way to a terminal: control characters, but for those to `keep`, and bytes
+// that are no UTF-8 as \xNN.
 std::string printable(std::string_view text, std::string_view keep = "\n");
 // The same of the first 80 bytes or so, for a message that quotes it.
 std::string excerpt(std::string_view text);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/words.h"
+
 namespace rlx::sched {
 
 bool Cluster::uniform() const {
@@ -17,9 +19,9 @@ bool Cluster::uniform() const {
 Result<Cluster> make_cluster(int ranks, int slots, int nodes, int racks) {
   if (ranks < 1 || slots < 1 || nodes < 1 || nodes > ranks || racks < 1 || racks > nodes)
     return fail(Code::kInvalid,
-                fmt::format("{} ranks, {} slots, {} nodes, {} racks: want slots >= 1 and "
-                            "1 <= racks <= nodes <= ranks",
-                            ranks, slots, nodes, racks));
+                fmt::format("{}, {}, {}, {}: want slots >= 1 and 1 <= racks <= nodes <= ranks",
+                            counted(ranks, "rank"), counted(slots, "slot"), counted(nodes, "node"),
+                            counted(racks, "rack")));
   Cluster c;
   c.first_slot.push_back(0);
   for (int r = 0; r < ranks; ++r) {
@@ -56,9 +58,10 @@ Result<Cluster> without_dead(const Cluster& whole, std::span<const uint8_t> dead
 
 Status check_loads(const Loads& loads) {
   if (loads.windows < 1 || loads.layers < 1 || loads.experts < 1)
-    return fail(Code::kInvalid,
-                fmt::format("{} windows, {} layers, {} experts: want at least one of each",
-                            loads.windows, loads.layers, loads.experts));
+    return fail(
+        Code::kInvalid,
+        fmt::format("{}, {}, {}: want at least one of each", counted(loads.windows, "window"),
+                    counted(loads.layers, "layer"), counted(loads.experts, "expert")));
   const size_t want = size_t(loads.windows) * loads.layers * loads.experts;
   if (loads.values.size() != want)
     return fail(Code::kInvalid,

@@ -111,9 +111,8 @@ Result<Rows> parse_plain(const std::string& path, const std::string& text) {
     return {};
   }));
   if (rows.count() != layers)
-    return fail(Code::kInvalid,
-                fmt::format("{}: the file ends after {} rows, its first line says {}", path,
-                            rows.count(), layers));
+    return fail(Code::kInvalid, fmt::format("{}: the file ends after {}, its first line says {}",
+                                            path, counted(rows.count(), "row"), layers));
   return rows;
 }
 
@@ -321,8 +320,9 @@ Result<Loads> parse_json_loads(const std::string& path, const std::string& text)
         return fail(Code::kInvalid,
                     fmt::format("{}: step {}: want an array of layers, as step 0 is", path, t));
       if (step.size() != array->front().size())
-        return fail(Code::kInvalid, fmt::format("{}: step {}: {} layers, step 0 has {}", path, t,
-                                                step.size(), array->front().size()));
+        return fail(Code::kInvalid,
+                    fmt::format("{}: step {}: {}, step 0 has {}", path, t,
+                                counted(step.size(), "layer"), array->front().size()));
       RLX_TRY(add_json_rows(fmt::format("{}: step {}, ", path, t), step, rows));
     }
   } else {
@@ -361,8 +361,9 @@ Status add_loads(const std::string& path, Loads& loads, std::string& note) {
   }
   if (more.layers != loads.layers || more.experts != loads.experts)
     return fail(Code::kInvalid,
-                fmt::format("{}: {} layers of {} experts, the files before it have {} of {}", path,
-                            more.layers, more.experts, loads.layers, loads.experts));
+                fmt::format("{}: {} of {}, the files before it have {} of {}", path,
+                            counted(more.layers, "layer"), counted(more.experts, "expert"),
+                            loads.layers, loads.experts));
   loads.windows += more.windows;
   loads.values.insert(loads.values.end(), more.values.begin(), more.values.end());
   return {};

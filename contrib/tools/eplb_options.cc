@@ -32,7 +32,7 @@ Loads
   --drift X          with --generate: how far that workload has moved on, 0 to 1 (default 0)
 Ranks
   --ranks N          ranks (GPUs)
-  --slots N          expert slots of all ranks together, at least one an expert
+  --slots N          expert slots of all ranks together, as many on each, at least one an expert
   --nodes N          hosts, which ranks are dealt to in blocks (default 1)
   --racks N          racks, which nodes are dealt to in blocks (default 1)
   --dead R,R,...     ranks that are gone: their slots stay empty, what they held in --from is lost
@@ -173,12 +173,30 @@ bool is_known(const std::string& name) {
   return std::any_of(rows().begin(), rows().end(), [&](const Row& r) { return name == r.name; });
 }
 
+// Of those that are dealt in blocks.
+Status check_blocks(const char* name, int64_t n, const char* block, int64_t n_blocks) {
+  if (n_blocks > n)
+    return fail(Code::kInvalid,
+                fmt::format("--{} {}: want at most as many as --{}, {}", block, n_blocks, name, n));
+  if (n % n_blocks != 0)
+    return fail(Code::kInvalid, fmt::format("--{} {} --{} {}: want as many {} in every block", name,
+                                            n, block, n_blocks, name));
+  return {};
+}
+
 Status check(const Options& o) {
   if (o.loads.empty() == (o.seed < 0))
     return fail(Code::kInvalid, "want either --loads FILE or --generate SEED");
   if (o.drift > 0 && o.seed < 0)
     return fail(Code::kInvalid, "--drift without --generate: it changes generated loads only");
   if (o.ranks == 0 || o.slots == 0) return fail(Code::kInvalid, "want --ranks N and --slots N");
+  if (o.slots % o.ranks != 0)
+    return fail(
+        Code::kInvalid,
+        fmt::format("--slots {} --ranks {}: want as many slots on every rank, such as {} in all",
+                    o.slots, o.ranks, (o.slots / o.ranks + 1) * o.ranks));
+  RLX_TRY(check_blocks("ranks", o.ranks, "nodes", o.nodes));
+  RLX_TRY(check_blocks("nodes", o.nodes, "racks", o.racks));
   if (!o.budget.empty() && o.from.empty())
     return fail(Code::kInvalid, "--budget without --from: there is nothing to move from");
   return {};

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/file.h"
+#include "base/words.h"
 #include "contrib/tools/eplb_files.h"
 #include "contrib/tools/eplb_json.h"
 
@@ -39,7 +40,8 @@ Result<Placement> parse_placement(const std::string& path, const std::string& te
   RLX_TRY(check_shape(path, document, cluster, experts));
   Placement placement{layers, slots, {}};
   if (static_cast<int>(rows->size()) != layers)
-    return fail(Code::kInvalid, fmt::format("{}: {} layers, want {}", path, rows->size(), layers));
+    return fail(Code::kInvalid,
+                fmt::format("{}: {}, want {}", path, counted(rows->size(), "layer"), layers));
   for (size_t l = 0; l < rows->size(); ++l) {
     const json& row = (*rows)[l];
     if (!row.is_array() || static_cast<int>(row.size()) != slots)

@@ -133,7 +133,8 @@ Test(words, text_is_cut_at_separators_with_or_without_what_is_empty) {
   cr_expect(words_of(" a\tb\n\nc") == (Parts{"a", "b", "c"}));
   cr_expect(words_of(",-a, b", ",-") == (Parts{"a", " b"}));
   cr_expect(printable("a\033[1m\tb\n\x7f\xc2\x9b\xc3\xa9") ==
-            "a\\x1b[1m\\x09b\n\\x7f\\xc2\x9b\xc3\xa9");
+            "a\\x1b[1m\\x09b\n\\x7f\\xc2\\x9b\xc3\xa9");
+  cr_expect(printable("\xff\x80z\xc3") == "\\xff\\x80z\\xc3");
   cr_expect(excerpt("a\nb") == "a\\x0ab" && excerpt(std::string(80, 'a')) == std::string(80, 'a'));
   cr_expect(excerpt(std::string(79, 'a') + "\xc3\xa9") == std::string(79, 'a') + "...");
   cr_expect(trimmed(" a b\r\n") == "a b" && trimmed(" \n").empty() && trimmed("").empty());
