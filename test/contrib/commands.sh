@@ -59,6 +59,8 @@ that 'ends with the counts' test "$(tail -n 1 "$work/out")" = '2 passed, 0 faile
 make_check PASS FAIL ERROR
 expect 'check with failures' 1 contrib/check
 that 'ends with the counts' test "$(tail -n 1 "$work/out")" = '1 passed, 2 failed'
+expect 'check with an unknown option' 2 contrib/check --bogus
+said 'names those it knows' err 'unknown option --bogus; wanted --dry-run, --help or names of tests'
 stand_in make 'exit 2'
 rm -f build/test/base/x.trs
 expect 'check when the build fails' 1 contrib/check
