@@ -125,6 +125,11 @@ Status check_requests(int n, const rlx_request* requests) {
   return n == 0 ? Status() : check_out(requests, "requests");
 }
 
+Status check_request(const rlx_request* request) {
+  RLX_TRY(initialized());
+  return check_out(request, "request");
+}
+
 bool is_done(rlx_request request) { return !request || to_request(request)->done; }
 
 // Completes the requests that are done. Of those, the first error is the result.
@@ -279,14 +284,14 @@ int rlx_iprobe(int source, int tag, rlx_comm comm, int* flag, rlx_status* status
 
 int rlx_wait(rlx_request* request, rlx_status* status) {
   return guarded([&]() -> Status {
-    RLX_TRY(check_requests(1, request));
+    RLX_TRY(check_request(request));
     return finish(to_request(std::exchange(*request, nullptr)), status);
   });
 }
 
 int rlx_test(rlx_request* request, int* done, rlx_status* status) {
   return guarded([&]() -> Status {
-    RLX_TRY(check_requests(1, request));
+    RLX_TRY(check_request(request));
     RLX_TRY(check_out(done, "done"));
     if (!is_done(*request)) g_world->engine().progress();
     *done = is_done(*request);

@@ -195,7 +195,9 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   const pmix_status_t status = init_library(impl.get());
   if (status != PMIX_SUCCESS) {
     upcall_target = nullptr;
-    return fail_pmix(status, "PMIx_server_init");
+    auto failed = fail_pmix(status, "PMIx_server_init");
+    failed.value().text += "; it may start no thread or open no file: see ulimit -u and ulimit -n";
+    return failed;
   }
   auto server = std::unique_ptr<Server>(new Server(std::move(impl)));
   RLX_TRY(watch_connections());
