@@ -123,7 +123,7 @@ struct EndOptions {
 struct TreeOptions {
   std::string launcher;  // "ssh", "slurm", "manual", a command, "": as fits the allocation
   std::string prefix;    // of the installation there, "": where this rlxrun is
-  double start_timeout_s = 60;
+  std::optional<double> start_timeout_s;
   double ping_s = 5;  // 0: none
   int radix = 32;
 };

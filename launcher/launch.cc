@@ -22,7 +22,7 @@
 namespace rlx::launcher {
 namespace {
 
-constexpr double kTypingFactor = 10;  // people type more slowly than machines connect
+constexpr double kStartTime = 60, kTypingTime = 600;  // for hosts to answer: by machine, by hand
 
 // Bytes of all streams on their way, which bounds our memory, and of one.
 constexpr std::size_t kAllWindows = 32 << 20, kLeastWindow = 4 << 10, kMostWindow = 256 << 10;
@@ -168,8 +168,8 @@ Result<ClusterSetup> Launch::cluster_setup(const Guard& guard, const NodeSetup& 
   setup.local = local_;
   setup.local_facts = facts_of(*topology_, environment_, hostname_);
   setup.tree = tree_;
-  setup.start_timeout_s = line_.tree.start_timeout_s;
-  if (is_remote() && tree_.agent[0] == kManualAgent) setup.start_timeout_s *= kTypingFactor;
+  const bool by_hand = is_remote() && tree_.agent[0] == kManualAgent;
+  setup.start_timeout_s = line_.tree.start_timeout_s.value_or(by_hand ? kTypingTime : kStartTime);
   setup.environment = &environment_;
   setup.node = node;
   RLX_TRY(make_directories(environment_, guard, directories_));

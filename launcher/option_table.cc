@@ -91,7 +91,7 @@ constexpr Option kOptions[] = {
      "where rlx is installed on other hosts (default: where this rlxrun is)",
      read<text, &CommandLine::tree, &TreeOptions::prefix>},
     {"--start-timeout", "--spawn-timeout", "TIME", Group::kRun, false,
-     "time for all hosts to answer (default 60; by hand ten times as long)",
+     "time for all hosts to answer (default 60; 600 with --launcher manual)",
      read<read_seconds, &CommandLine::tree, &TreeOptions::start_timeout_s>},
     {"--heartbeat", "", "TIME", Group::kRun, false,
      "hosts are heard of this often (default 5), and lost after six times of silence; 0: however "
