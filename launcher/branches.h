@@ -29,6 +29,8 @@ class BranchOwner {
   virtual void lost_below(const Lost& lost) = 0;
   // Perhaps it will be lost soon; what to say of it.
   virtual void silent_below(const Lost& suspect) = 0;
+  // Somebody called in from there who does not know the secret.
+  virtual void turned_away(const std::string& from) { (void)from; }
   // After leave() or abandon(): no daemon and no agent is left.
   virtual void branches_gone() = 0;
 };

@@ -58,7 +58,14 @@ void Branches::give_up(Branch& branch, const std::string& cause) {
 
 void Branches::gather(const std::vector<TreeHost>& hosts) {
   MusterCalls calls;
-  calls.arrived = [this](const std::string& name, Fd socket) { arrived(name, std::move(socket)); };
+  calls.daemons.is_taken = [this](const std::string& name) {
+    const Branch* const branch = find_called(name);
+    return branch && branch->link;
+  };
+  calls.daemons.arrived = [this](const std::string& name, Fd socket) {
+    arrived(name, std::move(socket));
+  };
+  calls.daemons.turned_away = [this](const std::string& from) { owner_.turned_away(from); };
   calls.ended = [this](const std::string& why) { muster_ended(why); };
   const auto by = [&](auto make_step) {
     return Muster::by_step(loop_, helpers_, make_step(settings_, hosts, environment_), settings_,
@@ -94,7 +101,7 @@ void Branches::arrived(const std::string& name, Fd socket) {
                                       name));
     return;
   }
-  if (branch->link || branch->patience) return;
+  if (branch->patience) return;
   Fd out(fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
   open_link(*branch, std::move(socket), std::move(out));
   if (std::all_of(branches_.begin(), branches_.end(),

@@ -178,7 +178,12 @@ void Cluster::lost_below(const Lost& lost) { lose(lost.nodes, lost.cause); }
 
 void Cluster::silent_below(const Lost& suspect) {
   const auto node = suspect.nodes[0];
-  if (node < nodes_.size() && !ending_) head_.silent(setup_.hosts[node].name, suspect.cause);
+  if (node < nodes_.size() && !ending_)
+    head_.note("host " + setup_.hosts[node].name + " " + suspect.cause);
+}
+
+void Cluster::turned_away(const std::string& from) {
+  head_.detail("turned away " + from + ", which does not know this launch's secret");
 }
 
 void Cluster::lose(const std::vector<std::uint32_t>& nodes, const std::string& cause) {

@@ -23,8 +23,8 @@ class ClusterEvents : public NodeEvents {
   // more comes from them.
   virtual void lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
                     const std::string& cause) = 0;
-  // One that is there says nothing any more.
-  virtual void silent(const std::string& host, const std::string& how) = 0;
+  virtual void note(const std::string& text) = 0;
+  virtual void detail(const std::string& text) = 0;  // only with -v
   // Somebody told a daemon to end, and so the job.
   virtual void told_to_end() = 0;
 };
@@ -98,6 +98,7 @@ class Cluster final : public Node, private BranchOwner {
   void from_below(Frame frame) override;
   void lost_below(const Lost& lost) override;
   void silent_below(const Lost& suspect) override;
+  void turned_away(const std::string& from) override;
   void branches_gone() override;
 
   void start_local(std::unique_ptr<pmix::Exchange> exchange);

@@ -58,6 +58,13 @@ bool send_line(int socket, std::string line) {
   return send(socket, line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
 }
 
+std::string peer_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "?";
+  return to_string(from_sockaddr(address));
+}
+
 Result<SocketAddress> read_address(const std::string& word) {
   const auto colon = word.rfind(':');
   std::string host = word.substr(0, colon);
@@ -128,8 +135,8 @@ Result<Invitation> read_invitation(std::string_view line) {
 }
 
 Result<std::unique_ptr<Listener>> Listener::open(Loop& loop, const Secret& secret,
-                                                 Arrived arrived) {
-  std::unique_ptr<Listener> listener(new Listener(loop, secret, std::move(arrived)));
+                                                 ListenerCalls calls) {
+  std::unique_ptr<Listener> listener(new Listener(loop, secret, std::move(calls)));
   // One socket for both families; without IPv6, one for IPv4.
   sockaddr_storage bound = {};
   bound.ss_family = AF_INET6;
@@ -182,14 +189,17 @@ void Listener::hear(int id) {
   while (caller.said.size() < kMostLine && (n = read(caller.socket.get(), &c, 1)) == 1 && c != '\n')
     caller.said += c;
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  const auto words = words_of(caller.said, " ");
-  const bool good =
-      n == 1 && c == '\n' && words.size() == 3 &&
-      equal(words[1], secret_.proof("daemon", caller.nonce, words[0], words[2])) &&
-      send_line(caller.socket.get(), secret_.proof("head", caller.nonce, words[0], words[2]));
-  Fd socket = std::move(caller.socket);
+  Caller last = std::move(caller);
   callers_.erase(id);
-  if (good) arrived_(words[2], std::move(socket));
+  if (last.said.empty()) return;
+  const auto words = words_of(last.said, " ");
+  if (n != 1 || c != '\n' || words.size() != 3 ||
+      !equal(words[1], secret_.proof("daemon", last.nonce, words[0], words[2])))
+    return calls_.turned_away(peer_of(last.socket.get()));
+  const bool taken = calls_.is_taken(words[2]);
+  const auto answer = secret_.proof(taken ? "taken" : "head", last.nonce, words[0], words[2]);
+  if (send_line(last.socket.get(), answer) && !taken)
+    calls_.arrived(words[2], std::move(last.socket));
 }
 
 namespace {
@@ -209,14 +219,21 @@ std::string read_line(int socket, const Deadline& deadline) {
   return "";
 }
 
-bool prove(int socket, const Invitation& invitation, const std::string& name,
-           const Deadline& deadline) {
+enum class Answer { kNone, kRefused, kTaken, kProven };
+
+Answer prove(int socket, const Invitation& invitation, const std::string& name,
+             const Deadline& deadline) {
   const std::string nonce_head = read_line(socket, deadline), nonce = random_text();
-  if (nonce_head.empty()) return false;
-  const Secret& secret = invitation.secret;
-  return send_line(socket, fmt::format("{} {} {}", nonce,
-                                       secret.proof("daemon", nonce_head, nonce, name), name)) &&
-         equal(read_line(socket, deadline), secret.proof("head", nonce_head, nonce, name));
+  if (nonce_head.size() != nonce.size()) return Answer::kNone;
+  const auto proof = [&](const char* who) {
+    return invitation.secret.proof(who, nonce_head, nonce, name);
+  };
+  if (!send_line(socket, fmt::format("{} {} {}", nonce, proof("daemon"), name)))
+    return Answer::kNone;
+  const std::string answer = read_line(socket, deadline);
+  if (equal(answer, proof("head"))) return Answer::kProven;
+  if (equal(answer, proof("taken"))) return Answer::kTaken;
+  return deadline.passed() ? Answer::kNone : Answer::kRefused;
 }
 
 }  // namespace
@@ -237,6 +254,7 @@ Result<Fd> dial(const Invitation& invitation, const std::string& name) {
     waits.push_back({socket.get(), POLLOUT, 0});
     sockets.push_back(std::move(socket));
   }
+  std::string refused_by;
   const Deadline deadline = Deadline::after_ms(kDialMs);
   while (!sockets.empty() && deadline.left_ns() > 0) {
     if (poll(waits.data(), waits.size(), static_cast<int>(deadline.left_ns() / 1000000) + 1) <= 0)
@@ -248,15 +266,28 @@ Result<Fd> dial(const Invitation& invitation, const std::string& name) {
       getsockopt(sockets[i].get(), SOL_SOCKET, SO_ERROR, &error, &size);
       // Somebody else may have that address here: every docker0 is 172.17.0.1.
       constexpr int kProveMs = 3000;
-      if (error == 0 && prove(sockets[i].get(), invitation, name, Deadline::after_ms(kProveMs))) {
+      const Answer answer =
+          error != 0 ? Answer::kNone
+                     : prove(sockets[i].get(), invitation, name, Deadline::after_ms(kProveMs));
+      if (answer == Answer::kProven) {
         set_up(sockets[i].get());
         return std::move(sockets[i]);
       }
+      if (answer == Answer::kTaken)
+        return fail(Code::kInvalid, fmt::format("{} has called in already; is this its line for "
+                                                "the second time?",
+                                                name));
+      if (answer == Answer::kRefused) refused_by = peer_of(sockets[i].get());
       sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
       waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(i));
       break;
     }
   }
+  if (!refused_by.empty())
+    return fail(Code::kInvalid,
+                fmt::format("the head of the job at {} refused {}: the secret is of another launch "
+                            "(an old line?)",
+                            refused_by, name));
   return fail(Code::kUnreachable, fmt::format("{} cannot reach the head of the job at any of {}",
                                               name, fmt::join(tried, ", ")));
 }

@@ -5,6 +5,7 @@
 //   head   → daemon   NONCE_H
 //   daemon → head     NONCE_D MAC(secret, "daemon", NONCE_H, NONCE_D, NAME) NAME
 //   head   → daemon   MAC(secret, "head", NONCE_H, NONCE_D, NAME)
+//                     (or "taken" instead of "head": there is one of that name already)
 //
 // as lines of text, MACs and nonces in hexadecimal. Then the socket is used as a pipe would be.
 #pragma once
@@ -47,11 +48,18 @@ struct Invitation {
 std::string to_text(const Invitation& invitation);
 Result<Invitation> read_invitation(std::string_view line);
 
+struct ListenerCalls {
+  std::function<bool(const std::string& name)> is_taken;
+  std::function<void(const std::string& name, Fd socket)> arrived;
+  // Of a caller that does not know the secret: its address.
+  std::function<void(const std::string& from)> turned_away;
+};
+
 // The head's side. Connections of strangers are closed.
 class Listener {
  public:
-  using Arrived = std::function<void(const std::string& name, Fd socket)>;
-  static Result<std::unique_ptr<Listener>> open(Loop& loop, const Secret& secret, Arrived arrived);
+  static Result<std::unique_ptr<Listener>> open(Loop& loop, const Secret& secret,
+                                                ListenerCalls calls);
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   // All addresses of this host at which it may be found, most useful first.
@@ -63,14 +71,14 @@ class Listener {
     std::string nonce, said;
     Watch readable, patience;
   };
-  Listener(Loop& loop, const Secret& secret, Arrived arrived)
-      : loop_(loop), secret_(secret), arrived_(std::move(arrived)) {}
+  Listener(Loop& loop, const Secret& secret, ListenerCalls calls)
+      : loop_(loop), secret_(secret), calls_(std::move(calls)) {}
   void accept_one();
   void hear(int id);
 
   Loop& loop_;
   Secret secret_;
-  Arrived arrived_;
+  ListenerCalls calls_;
   Fd socket_;
   std::vector<SocketAddress> addresses_;
   std::map<int, Caller> callers_;

@@ -61,6 +61,9 @@ Head::~Head() = default;
 void Head::note(const std::string& text) {
   if (line_.verbosity > 0) output_.say(text);
 }
+void Head::detail(const std::string& text) {
+  if (line_.verbosity > 1) error(text);
+}
 void Head::error(const std::string& text) { output_.say(text); }
 
 void Head::run(JobSpec job) {
@@ -141,7 +144,7 @@ void Head::started(RankId id, pid_t pid, const std::string& text) {
   job.ranks[id.rank].started = true;
   ++job.n_started;
   if (!text.empty()) note(text);
-  if (line_.verbosity > 1) error(fmt::format("started {}", text_of(name_of(id))));
+  detail(fmt::format("started {}", text_of(name_of(id))));
   show_progress(job);
   if (job.refused) return node_->end_ranks({id}, 0);
   if (job.n_started == job.ranks.size()) {
@@ -204,10 +207,6 @@ void Head::lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
   if (line_.end.on_failure != OnFailure::kContinue) return failed(text, line_.end.kill_grace_s);
   if (!text.empty()) error(text);
   finish_when_all_ended();
-}
-
-void Head::silent(const std::string& host, const std::string& how) {
-  note(fmt::format("host {} {}", host, how));
 }
 
 void Head::output(RankId rank, Stream stream, Text text) {

@@ -47,8 +47,9 @@ class Head final : public ClusterEvents, private OutputOwner {
   const Outcome& outcome() const { return outcome_; }
   // Where the output goes, for OutputSpec.
   bool output_is_terminal() const { return output_.is_terminal(); }
-  void note(const std::string& text);   // not with -q
-  void error(const std::string& text);  // always
+  void note(const std::string& text) override;    // not with -q
+  void detail(const std::string& text) override;  // only with -v
+  void error(const std::string& text);            // always
 
  private:
   struct Rank {
@@ -89,7 +90,6 @@ class Head final : public ClusterEvents, private OutputOwner {
   void quiet() override;
   void lost(std::uint32_t node, const std::vector<std::uint32_t>& others,
             const std::string& cause) override;
-  void silent(const std::string& host, const std::string& how) override;
   void told_to_end() override;
 
   void start(const JobSpec& job);

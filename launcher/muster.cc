@@ -32,7 +32,7 @@ bool holds_one_of(std::string_view text, const std::vector<std::string_view>& si
 }  // namespace
 
 Status Muster::listen() {
-  RLX_TRY_ASSIGN(listener_, Listener::open(loop_, secret_, calls_.arrived));
+  RLX_TRY_ASSIGN(listener_, Listener::open(loop_, secret_, calls_.daemons));
   return {};
 }
 
@@ -71,7 +71,7 @@ Result<std::unique_ptr<Muster>> Muster::by_hand(Loop& loop, const TreeSettings& 
   RLX_TRY(muster->listen());
   fmt::print(stderr, "rlxrun: waiting; type this on each host:\n");
   for (const auto& host : hosts)
-    fmt::print(stderr, "  {}:  echo {} | {}\n", host.name,
+    fmt::print(stderr, "  {}:  echo '{}' | {}\n", host.name,
                to_text({muster->secret_, muster->listener_->addresses(), host.name}),
                daemon_command(settings, "=dial"));
   return muster;

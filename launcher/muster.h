@@ -16,7 +16,7 @@
 namespace rlx::launcher {
 
 struct MusterCalls {
-  Listener::Arrived arrived;
+  ListenerCalls daemons;
   // No more will come: how the command ended, and what it said.
   std::function<void(const std::string& why)> ended;
 };

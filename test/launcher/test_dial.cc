@@ -42,23 +42,31 @@ Test(dial, lets_in_who_knows_the_secret_and_nobody_else, .timeout = 60) {
   Loop loop;
   std::vector<std::string> names;
   Fd arrived;
-  auto listener = Listener::open(loop, secret, [&](const std::string& name, Fd socket) {
-    names.push_back(name);
-    arrived = std::move(socket);
-    loop.stop();
-  });
+  int n_turned_away = 0;
+  auto listener = Listener::open(loop, secret,
+                                 {[&](const std::string& name) { return name == "h2"; },
+                                  [&](const std::string& name, Fd socket) {
+                                    names.push_back(name);
+                                    arrived = std::move(socket);
+                                    loop.stop();
+                                  },
+                                  [&](const std::string&) { ++n_turned_away; }});
   cr_assert(listener.has_value());
   const auto heads = loopback_of(**listener);
   cr_assert_eq(heads.size(), 1u);
-  Result<Fd> stranger = fail(Code::kInternal, ""), friendly = fail(Code::kInternal, "");
+  Result<Fd> stranger = fail(Code::kInternal, ""), again = fail(Code::kInternal, ""),
+             friendly = fail(Code::kInternal, "");
   std::thread callers([&] {
     stranger = dial({Secret::random(), heads, ""}, "stranger");
+    again = dial({secret, heads, ""}, "h2");
     // The first address is nobody's.
     friendly = dial({secret, {{heads[0].ip, 1, false}, heads[0]}, ""}, "h1");
   });
   loop.run();
   callers.join();
-  cr_expect(!stranger);
+  cr_expect(!stranger && holds(stranger.error().text, " refused stranger: "));
+  cr_expect_eq(n_turned_away, 1);
+  cr_expect(!again && holds(again.error().text, "h2 has called in already"));
   cr_expect(names == std::vector<std::string>{"h1"});
   cr_assert(friendly.has_value());
   cr_expect_eq(write(friendly->get(), "x", 1), 1);
