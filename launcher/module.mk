@@ -22,7 +22,7 @@ liblauncher_la_SOURCES = \
   launcher/rank_stream.h launcher/rank_stream.cc launcher/rank_terminal.h launcher/rank_terminal.cc launcher/rank_files.h launcher/rank_files.cc \
   launcher/process.h launcher/process.cc launcher/process_list.cc launcher/guard.h launcher/guard.cc \
   launcher/scratch.h launcher/scratch.cc launcher/node_home.h launcher/node_home.cc \
-  launcher/frame.h launcher/frame.cc launcher/node_codec.h launcher/node_codec.cc \
+  launcher/frame.h launcher/frame.cc launcher/node_codec.h launcher/node_codec.cc launcher/node_fields.h \
   launcher/link.h launcher/link.cc launcher/helpers.h launcher/helpers.cc launcher/agent.h launcher/agent.cc \
   launcher/branches.h launcher/branches.cc launcher/branches_start.cc \
   launcher/dial.h launcher/dial.cc launcher/muster.h launcher/muster.cc launcher/step.h launcher/srun.cc \

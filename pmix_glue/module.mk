@@ -4,7 +4,7 @@ noinst_LTLIBRARIES += libpmix_common.la libpmix_client.la libpmix_server.la
 libpmix_common_la_SOURCES = \
   pmix_glue/proc_id.h pmix_glue/info.h pmix_glue/info.cc pmix_glue/status.h pmix_glue/status.cc
 libpmix_client_la_SOURCES = \
-  pmix_glue/client.h pmix_glue/client.cc pmix_glue/local.h pmix_glue/local.cc
+  pmix_glue/client.h pmix_glue/client.cc pmix_glue/mail.h pmix_glue/mail.cc pmix_glue/local.h pmix_glue/local.cc
 libpmix_server_la_SOURCES = \
   pmix_glue/job.h pmix_glue/server.h pmix_glue/server_impl.h pmix_glue/server.cc pmix_glue/jobs.cc \
   pmix_glue/environment.cc pmix_glue/upcalls.cc pmix_glue/fence.cc pmix_glue/names.cc \

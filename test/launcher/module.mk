@@ -1,13 +1,15 @@
-# Tests of launcher/. test_parts, test_map, test_hosts, test_place and test_gpus start nothing; the others run rlxrun.
+# Tests of launcher/. test_options, test_parts, test_map, test_hosts, test_place and test_gpus start nothing; the others run rlxrun.
 check_LTLIBRARIES += liblaunchtest.la
 liblaunchtest_la_SOURCES = test/launcher/launch.h test/launcher/launch.cc \
   test/launcher/fake_hosts.h test/launcher/fake_hosts.cc test/launcher/machines.h test/launcher/machines.cc
 LAUNCHER_TEST_LIBS = liblaunchtest.la $(LAUNCHER_LIBS) $(TEST_LIBS)
 
-check_PROGRAMS += test/launcher/test_parts test/launcher/test_map test/launcher/test_hosts \
+check_PROGRAMS += test/launcher/test_options test/launcher/test_parts test/launcher/test_map test/launcher/test_hosts \
   test/launcher/test_place test/launcher/test_gpus \
   test/launcher/test_codes \
   test/launcher/test_look test/launcher/test_streams test/launcher/test_endings test/launcher/test_rough
+test_launcher_test_options_SOURCES = test/launcher/test_options.cc
+test_launcher_test_options_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_parts_SOURCES = test/launcher/test_parts.cc
 test_launcher_test_parts_LDADD = $(LAUNCHER_TEST_LIBS)
 test_launcher_test_map_SOURCES = test/launcher/test_map.cc
