@@ -72,7 +72,8 @@ class Cluster final : public Node, private BranchOwner {
   enum class State { kStarting, kUp, kQuiet, kLost };
   struct Remote {
     State state = State::kStarting;
-    NodeFacts facts;
+    NodeFacts facts;  // given away when all are known
+    std::string hostname;
     std::vector<NodeAddress> addresses;
     int free_port = 0;
   };
@@ -108,6 +109,8 @@ class Cluster final : public Node, private BranchOwner {
   Status exchange(const Frame& frame);
   Status hear(const Frame& frame);
   Status welcome(std::uint32_t node, const Frame& frame);
+  bool is_named(std::uint32_t node, const std::string& name) const;
+  Status check_typist(std::uint32_t node);
   void conclude();
   void conclude_when_known();
   void start_timed_out();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "launcher/agent.h"
 #include "launcher/cluster.h"
 #include "launcher/cluster_node.h"
 #include "launcher/hosts.h"
@@ -68,6 +69,7 @@ std::unique_ptr<pmix::Exchange> Cluster::join_servers() {
 void Cluster::start_local(std::unique_ptr<pmix::Exchange> exchange) {
   auto& own = nodes_[*setup_.local];
   own.facts = setup_.local_facts;
+  own.hostname = own.facts.hostname;
   own.free_port = free_port();
   if (root_) own.addresses = own_addresses();
   setup_.node.hostname = setup_.hosts[*setup_.local].name;
@@ -86,10 +88,36 @@ void Cluster::start_local(std::unique_ptr<pmix::Exchange> exchange) {
 Status Cluster::welcome(std::uint32_t node, const Frame& frame) {
   RLX_TRY_ASSIGN(auto welcome, decode_welcome(frame.body));
   RLX_TRY_ASSIGN(nodes_[node].facts, decode_node_facts(welcome.facts));
+  nodes_[node].hostname = nodes_[node].facts.hostname;
   nodes_[node].free_port = welcome.free_port;
   nodes_[node].addresses = std::move(welcome.addresses);
+  if (setup_.tree.agent[0] == kManualAgent) RLX_TRY(check_typist(node));
   nodes_[node].state = State::kUp;
   conclude_when_known();
+  return {};
+}
+
+bool Cluster::is_named(std::uint32_t node, const std::string& name) const {
+  const auto& there = nodes_[node];
+  const auto ip = parse_ip(name);
+  return is_same_name(name, there.hostname) ||
+         (ip && std::any_of(there.addresses.begin(), there.addresses.end(),
+                            [&](const NodeAddress& one) { return one.ip == *ip; }));
+}
+
+// People may type a line on another host than the one it is for. An alias of ssh, or a name that is
+// not the host's own, looks the same unless another host has the name.
+Status Cluster::check_typist(std::uint32_t node) {
+  const std::string& name = setup_.hosts[node].name;
+  if (is_named(node, name)) return {};
+  const std::string& there = nodes_[node].hostname;
+  for (const auto& other : setup_.hosts)
+    if (is_named(node, other.name))
+      return fail(Code::kInvalid,
+                  fmt::format("its line was typed on {}, which is another host of the job; type "
+                              "each line on its own host",
+                              there));
+  head_.note(fmt::format("the line for {} was typed on a host that calls itself {}", name, there));
   return {};
 }
 
@@ -199,8 +227,9 @@ std::string Cluster::address_of(std::uint32_t node) const {
     std::size_t n_reach = 1;
     bool unique = true;
     for (std::uint32_t other = 0; other < nodes_.size(); ++other) {
-      if (other == node) continue;
       const auto& theirs = nodes_[other].addresses;
+      if (theirs == nodes_[node].addresses && nodes_[other].hostname == nodes_[node].hostname)
+        continue;  // one machine
       unique &= std::none_of(theirs.begin(), theirs.end(),
                              [&](const NodeAddress& one) { return one.ip == address.ip; });
       n_reach += std::any_of(theirs.begin(), theirs.end(), [&](const NodeAddress& one) {

@@ -105,6 +105,7 @@ struct Hello {
 struct NodeAddress {
   IpAddress ip;
   int prefix_bits = 0;
+  bool operator==(const NodeAddress&) const = default;
 };
 // Of this node; without those that mean something on it only.
 std::vector<NodeAddress> own_addresses();

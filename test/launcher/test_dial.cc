@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "launcher/dial.h"
+#include "launcher/hosts.h"
 #include "launcher/muster.h"
 #include "test/launcher/fake_hosts.h"
 #include "test/launcher/launch.h"
@@ -33,6 +34,19 @@ std::vector<SocketAddress> loopback_of(const Listener& listener) {
 std::string take_options(const std::string& option) {
   return "for word; do shift; case $word in " + option +
          "=*) which=${word#*=};; --*) ;; *) set -- \"$word\" \"$@\"; break;; esac; done\n";
+}
+
+std::vector<std::string> lines_to_type(const Background& job, std::size_t n) {
+  std::vector<std::string> lines;
+  const auto all_are_there = [&] {
+    lines.clear();
+    std::istringstream err(job.err());
+    for (std::string line; std::getline(err, line) && !err.eof();)
+      if (line.starts_with("  h")) lines.push_back(line.substr(line.find("echo ")));
+    return lines.size() == n;
+  };
+  cr_assert(eventually(all_are_there, 10000), "%s", job.err().c_str());
+  return lines;
 }
 
 }  // namespace
@@ -93,16 +107,7 @@ Test(dial, serves_daemons_that_are_started_by_hand, .timeout = 60) {
   const Mark mark;
   Background job(
       with_sh("--host h0:1,h1:1 --launcher manual", "echo $RANK $RLX_NODE_RANK $RLX_NNODES"), mark);
-  const auto lines_to_type = [&] {
-    std::vector<std::string> lines;
-    std::istringstream err(job.err());
-    for (std::string line; std::getline(err, line) && !err.eof();)
-      if (line.starts_with("  h")) lines.push_back(line.substr(line.find("echo ")));
-    return lines;
-  };
-  cr_assert(eventually([&] { return lines_to_type().size() == 2; }, 10000), "%s",
-            job.err().c_str());
-  const auto lines = lines_to_type();
+  const auto lines = lines_to_type(job, 2);
   CommandResult results[2];
   std::thread second([&] { results[1] = run({"sh", "-c", lines[1]}); });
   results[0] = run({"sh", "-c", lines[0]});
@@ -112,6 +117,17 @@ Test(dial, serves_daemons_that_are_started_by_hand, .timeout = 60) {
   cr_expect(out == (std::vector<std::string>{"0 0 2", "1 1 2"}), "%s", job.err().c_str());
   cr_expect_eq(job.wait(), 0);
   for (const auto& result : results) cr_expect_eq(result.code, 0, "%s", result.text().c_str());
+}
+
+Test(dial, refuses_a_line_that_was_typed_on_another_host_of_the_job, .timeout = 60) {
+  const Mark mark;
+  const std::string here = own_hostname();
+  Background job(cut("--launcher manual --host h1:1," + here + ":1 true"), mark);
+  const auto lines = lines_to_type(job, 1);
+  run({"sh", "-c", lines[0]});
+  cr_expect_eq(job.wait(), 1);
+  cr_expect(holds(job.err(), "cannot start on h1: its line was typed on " + here + ", which is "),
+            "%s", job.err().c_str());
 }
 
 // A stand-in for flux, as its manuals describe it: flux exec gives its input to all ranks, tells at
