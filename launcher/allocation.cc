@@ -206,6 +206,23 @@ Result<Allocation> read_allocation(const CommandLine& line, const Environment& e
   return Reader(line, environment, hostname).read();
 }
 
+void leave_out(Allocation& allocation, std::string_view names) {
+  const auto lost = words_of(names, ",");
+  std::vector<std::optional<std::uint32_t>> number;
+  for (auto& host : std::exchange(allocation.hosts, {})) {
+    const bool stays = std::find(lost.begin(), lost.end(), host.name) == lost.end();
+    number.push_back(stays ? std::optional(static_cast<std::uint32_t>(allocation.hosts.size()))
+                           : std::nullopt);
+    if (stays) allocation.hosts.push_back(std::move(host));
+  }
+  const auto renumber = [&](Mentions& mentions) {
+    for (const auto host : std::exchange(mentions, {}))
+      if (number[host]) mentions.push_back(*number[host]);
+  };
+  renumber(allocation.mentions);
+  for (auto& mentions : allocation.of_app) renumber(mentions);
+}
+
 Result<std::vector<std::vector<std::uint32_t>>> hosts_of_apps(const std::vector<AppLine>& apps,
                                                               const Allocation& allocation,
                                                               const std::string& hostname) {

@@ -45,6 +45,9 @@ struct Allocation {
 Result<Allocation> read_allocation(const CommandLine& line, const Environment& environment,
                                    const std::string& hostname);
 
+// Without these hosts, by comma.
+void leave_out(Allocation& allocation, std::string_view names);
+
 // Allocation::of_app for other apps within hosts that are running already, as for ranks that spawn.
 Result<std::vector<std::vector<std::uint32_t>>> hosts_of_apps(const std::vector<AppLine>& apps,
                                                               const Allocation& allocation,

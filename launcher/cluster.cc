@@ -195,12 +195,16 @@ void Cluster::lose(const std::vector<std::uint32_t>& nodes, const std::string& c
   for (const auto node : gone) nodes_[node].state = State::kLost;
   for (const auto node : gone)
     if (root_) root_->node_lost(node);
-  if (starting_) {
-    failures_.push_back({gone, cause});
-    return conclude_when_known();
-  }
+  if (mattered && !ending_) failures_.push_back({gone, cause});
+  if (starting_) return conclude_when_known();
   if (mattered) head_.lost(gone[0], {gone.begin() + 1, gone.end()}, cause);
   leave_when_quiet();
+}
+
+std::vector<std::uint32_t> Cluster::lost_nodes() const {
+  std::vector<std::uint32_t> nodes;
+  for (const auto& failure : failures_) nodes.push_back(failure.nodes[0]);
+  return nodes;
 }
 
 void Cluster::quiet(std::uint32_t node) {

@@ -50,6 +50,8 @@ class Cluster final : public Node, private BranchOwner {
   // An address of this node at which all others reach it, as far as can be told, and a free port.
   std::string address_of(std::uint32_t node) const;
   int free_port_of(std::uint32_t node) const { return nodes_[node].free_port; }
+  // Those that could not be had, or were lost before the end.
+  std::vector<std::uint32_t> lost_nodes() const;
   // The local one, if it was ever there.
   std::unique_ptr<LocalNode> take_local() { return std::move(local_); }
 
@@ -144,7 +146,7 @@ class Cluster final : public Node, private BranchOwner {
   Watch carry_waiting_;
   std::unique_ptr<LocalNode> local_;
   Ready ready_;
-  std::vector<Lost> failures_;                                   // while the nodes are started
+  std::vector<Lost> failures_;                                   // before the end
   std::map<std::uint32_t, std::vector<std::uint32_t>> node_of_;  // job, rank
   std::map<std::uint64_t, Asked> asked_;
   std::uint64_t n_asked_ = 0;

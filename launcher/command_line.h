@@ -150,6 +150,7 @@ struct CommandLine {
   bool show_map = false, show_allocation = false, show_topology = false;
   int universe_size = 0;             // 0: the slots of all hosts
   int restarted = 0;                 // times that this job has been started before
+  std::string lost_hosts;            // by comma: that it goes on without
   double began_s = now_ns() * 1e-9;  // the first of them
   int verbosity = 1;                 // 0: -q, 2: -v
   std::vector<std::string> ignored;  // options of other launchers, as typed

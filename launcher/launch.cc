@@ -63,6 +63,7 @@ Status Launch::prepare() {
   RLX_TRY_ASSIGN(allocation_, read_allocation(line_, environment_, hostname_));
   if (line_.verbosity > 1)
     for (const auto& note : allocation_.notes) fmt::print(stderr, "rlxrun: {}\n", note);
+  leave_out(allocation_, line_.lost_hosts);
   for (std::uint32_t i = 0; i < allocation_.hosts.size() && !local_; ++i)
     if (allocation_.hosts[i].here) local_ = i;
   const NodeFacts own = facts_of(*topology_, environment_, hostname_);
@@ -137,7 +138,7 @@ LaunchEnd Launch::run() {
   auto wanted = cluster_setup(guard, node, helpers);
   if (!wanted) {
     head.error(wanted.error().text);
-    return {1};
+    return {1, 0, false, "", false};
   }
   cluster = std::make_unique<Cluster>(loop, helpers, head, std::move(*wanted));
   head.set_node(*cluster);
@@ -156,7 +157,44 @@ LaunchEnd Launch::run() {
   if (local && !local->used_pmix()) [[maybe_unused]]
     const LocalNode* left_behind = local.release();
   const Outcome& outcome = head.outcome();
-  return {outcome.exit_code(), outcome.signal_number(), outcome.may_restart()};
+  LaunchEnd end{outcome.exit_code(), outcome.signal_number(), outcome.may_restart(), "", false};
+  judge_restart(end, *cluster);
+  return end;
+}
+
+// Whether the words of the command line mean the same ranks on fewer hosts.
+bool Launch::can_do_without(const std::vector<std::uint32_t>& lost) const {
+  int n_slots = 0;
+  for (std::uint32_t i = 0; i < allocation_.hosts.size(); ++i)
+    if (std::find(lost.begin(), lost.end(), i) == lost.end())
+      n_slots += planned_ ? plan_.hosts[i].slots : std::max(allocation_.hosts[i].slots, 1);
+  const MapOptions& map = line_.map;
+  return line_.apps.size() == 1 && line_.apps[0].n_ranks > 0 && n_slots >= line_.apps[0].n_ranks &&
+         map.per_node == PerNode::kUnsaid &&
+         (map.by == MapBy::kSlot || map.by == MapBy::kNode || map.by == MapBy::kObject);
+}
+
+// A host that was there before may be so again. Of a step that does not start it is not known which
+// host is to blame.
+void Launch::judge_restart(LaunchEnd& end, const Cluster& cluster) const {
+  end.without = line_.lost_hosts;
+  const auto lost = cluster.lost_nodes();
+  if (lost.empty() || end.signal_number != 0 || line_.restarted == line_.end.max_restarts) return;
+  end.may_restart |= !planned_ && line_.restarted > 0;
+  if (!end.may_restart) return;
+  std::vector<std::string> names;
+  for (const auto node : lost) names.push_back(allocation_.hosts[node].name);
+  const bool blamed = planned_ || launcher() == "ssh";
+  end.awaits = !blamed || !can_do_without(lost);
+  if (!end.awaits) {
+    fmt::print(stderr, "rlxrun: the job goes on without {}\n", some_of(names));
+    for (const auto& name : names) end.without += (end.without.empty() ? "" : ",") + name;
+  } else if (blamed) {
+    fmt::print(stderr,
+               "rlxrun: {} is needed again: to leave it out, the other hosts must have slots for "
+               "all ranks, and -np must say how many\n",
+               some_of(names));
+  }
 }
 
 Result<ClusterSetup> Launch::cluster_setup(const Guard& guard, const NodeSetup& node,

@@ -23,6 +23,8 @@ struct LaunchEnd {
   int exit_code = 0;
   int signal_number = 0;  // by which to end; 0: none
   bool may_restart = false;
+  std::string without;  // hosts that it may then leave out, by comma
+  bool awaits = false;  // a host that is not there, but needed
 };
 
 class Launch {
@@ -43,6 +45,8 @@ class Launch {
   bool is_left_to_srun() const;
   bool is_remote() const { return allocation_.hosts.size() > (local_ ? 1u : 0u); }
   Result<ClusterSetup> cluster_setup(const Guard& guard, const NodeSetup& node, Helpers& helpers);
+  void judge_restart(LaunchEnd& end, const Cluster& cluster) const;
+  bool can_do_without(const std::vector<std::uint32_t>& lost) const;
   void nodes_are_known(Head& head, const Cluster& cluster, Facts facts);
   void start(Head& head, const Cluster& cluster);
   void place(const Cluster& cluster, JobSpec& job) const;

@@ -55,6 +55,8 @@ int print_status(const Environment& environment, bool as_json) {
   return 0;
 }
 
+constexpr int kMostDoublings = 5;  // of the pause before a restart
+
 // How we were started, to be started again in the same way.
 struct Start {
   char** argv;
@@ -69,21 +71,25 @@ struct Start {
 
 // Becomes a new rlxrun with the same words: libpmix cannot be started twice in a process. Returns
 // if that cannot be done.
-void start_again(const Start& start, const CommandLine& line) {
+void start_again(const Start& start, const CommandLine& line, const LaunchEnd& end) {
   const std::string number = std::to_string(line.restarted + 1);
-  std::string more[] = {"--restarted", number, "--used",
-                        fmt::format("{:f}", now_ns() * 1e-9 - line.began_s)};
+  const unsigned pause_s = end.awaits ? 1u << std::min(line.restarted, kMostDoublings) : 0;
+  std::string more[] = {
+      "--restarted",     number,
+      "--used",          fmt::format("{:f}", now_ns() * 1e-9 - line.began_s + pause_s),
+      "--without-hosts", end.without};
   std::vector<char*> words{start.argv[0]};
   for (auto& word : more) words.push_back(word.data());
   for (char** word = start.argv + (line.restarted > 0 ? words.size() : 1); *word; ++word)
     words.push_back(*word);
   words.push_back(nullptr);
   if (line.verbosity > 0)
-    fmt::print(stderr, "rlxrun: starting the job again (restart {} of {})\n", number,
-               line.end.max_restarts);
+    fmt::print(stderr, "rlxrun: starting the job again{} (restart {} of {})\n",
+               pause_s > 0 ? fmt::format(" in {} s", pause_s) : "", number, line.end.max_restarts);
   close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
   signal(SIGPIPE, start.on_sigpipe);
   sigprocmask(SIG_SETMASK, &start.signal_mask, nullptr);
+  sleep(pause_s);  // which signals end, now that they are not blocked
   execv("/proc/self/exe", words.data());
   fmt::print(stderr, "rlxrun: cannot start the job again: {}\n", strerror(errno));
 }
@@ -96,7 +102,7 @@ int run(const CommandLine& line, Environment environment, const Start& start) {
       return complain(status.error().text, status.error().code == Code::kInvalid ? kExitUsage : 1);
     end = launch.run();
   }
-  if (end.may_restart && line.restarted < line.end.max_restarts) start_again(start, line);
+  if (end.may_restart && line.restarted < line.end.max_restarts) start_again(start, line, end);
   if (end.signal_number != 0) {  // so that a shell sees what ended us
     signal(end.signal_number, SIG_DFL);
     sigset_t one;

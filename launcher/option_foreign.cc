@@ -147,6 +147,8 @@ constexpr Option kForeign[] = {
     // Our own words to ourselves when a job is started again.
     {"--restarted", "", "N", Group::kForeign, false, "",
      read<at_least_one, &CommandLine::restarted>},
+    {"--without-hosts", "", "LIST", Group::kForeign, false, "",
+     read<text, &CommandLine::lost_hosts>},
     {"--used", "", "TIME", Group::kForeign, false, "",
      [](CommandLine& line, AppLine&, Words w) -> Status {
        RLX_TRY_ASSIGN(const double used_s, read_seconds(w[0]));

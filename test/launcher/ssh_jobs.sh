@@ -196,6 +196,11 @@ wait $job
 said 'a host that is cut off is named' err h2
 that 'and its daemon ends what it has there' quiet
 "$rig" net join h2
+# shellcheck disable=SC2016
+expect 'a job that loses a host' 0 job --host h1:2,h2:1,h7:1 -np 3 --max-restarts 1 sh -c 'hostname
+  [ "$RLX_RESTART_COUNT" = 1 ] && exit; [ "$RLX_RANK" = 2 ] && pkill -9 -o -x rlxrun; exec sleep 98765'
+said 'starts again without it' err '^rlxrun: the job goes on without h2'
+that 'where the others have slots enough' grep -q h7 "$work/out"
 start --host h1:1,h2:1,h3:1 --heartbeat 0.2
 "$rig" kill h3
 wait $job
