@@ -29,7 +29,7 @@ std::string nearest_option(std::string_view name) {
 
 // Options of one program that cannot both be meant.
 constexpr std::pair<std::string_view, std::string_view> kContradictions[] = {
-    {"--quiet", "--verbose"}, {"--launcher", "--launch-agent"}, {"-genvall", "-genvnone"}};
+    {"--launcher", "--launch-agent"}, {"-genvall", "-genvnone"}};
 
 // What stands before --app is for all lines of its file; what a line says itself wins.
 void inherit(const AppLine& all, AppLine& app) {

@@ -160,7 +160,6 @@ Test(options, refuse_what_is_wrong_and_say_what_was_wanted) {
                {"--timeout-exit-code 7 ./a", "needs --timeout"},
                {"--stacks ./a", "--stacks needs --timeout"},
                {"--status ./a", "leave out './a'"},
-               {"-v -quiet ./a", "--quiet contradicts --verbose"},
                {"--launcher slurm --rsh-agent ssh ./a", "contradicts --launch-agent"},
                {"./a : -envall -envnone ./b", "-genvall contradicts -genvnone"},
                {"-genv =1 ./a", "'=1' is not a variable"},
