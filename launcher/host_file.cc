@@ -77,20 +77,22 @@ Status read_line(std::string_view line, std::vector<HostEntry>& hosts, const std
 // One object of MLX's array: "ssh" is how to reach it. An entry is a rank, so that a host with two
 // of them is there twice.
 Status read_object(const json& object, HostEntry& host) {
-  constexpr const char* kWantedObject = R"(want {"ssh": "HOST", "ips": [...]})";
+  constexpr const char* kWantedObject = R"(want "HOST" or {"ssh": "HOST", "ips": [...]})";
   const auto text = [&](const char* key) -> std::string {
     const auto found = object.find(key);
     if (found == object.end()) return "";
     const json& value = found->is_array() && !found->empty() ? found->front() : *found;
     return value.is_string() ? value.get<std::string>() : "";
   };
-  if (!object.is_object()) return fail(Code::kInvalid, kWantedObject);
-  const std::string name = text("ssh").empty() ? text("ips") : text("ssh");
+  if (!object.is_object() && !object.is_string()) return fail(Code::kInvalid, kWantedObject);
+  const std::string name = object.is_string()    ? object.get<std::string>()
+                           : text("ssh").empty() ? text("ips")
+                                                 : text("ssh");
   if (name.empty()) return fail(Code::kInvalid, kWantedObject);
   const auto at = name.find('@');
   if (at != std::string::npos) host.user = name.substr(0, at);
   host.name = at == std::string::npos ? name : name.substr(at + 1);
-  host.slots = 1;
+  if (object.is_object()) host.slots = 1;
   if (const auto slots = object.find("slots"); slots != object.end()) {
     if (!slots->is_number_unsigned() || slots->get<std::uint64_t>() < 1 ||
         slots->get<std::uint64_t>() > kMaxSlots)
@@ -143,7 +145,8 @@ Result<std::vector<HostEntry>> parse_host_file(std::string_view text, const std:
   // A bracket also begins an IPv6 address and a range of names that are numbers.
   const auto all = trimmed(text);
   const auto inside = all.starts_with('[') ? trimmed(all.substr(1)) : "";
-  if (all == "[" || all.starts_with('{') || inside.starts_with('{') || inside.starts_with(']')) {
+  if (all == "[" || all.starts_with('{') || inside.starts_with('{') || inside.starts_with('"') ||
+      inside.starts_with(']')) {
     RLX_TRY_ASSIGN(hosts, parse_json(text, name));
   } else {
     std::size_t number = 0;

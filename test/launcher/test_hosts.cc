@@ -159,6 +159,8 @@ Test(hosts, come_from_files_of_three_forms) {
        "a:2 b"},
       {"\xef\xbb\xbf[{\"ssh\": \"a\"}]", "a:1"},
       {R"({"hosts": [{"ssh": "a"}, {"ssh": "b"}], "backend": "ring", "envs": []})", "a:1 b:1"},
+      {R"({"hosts": ["a", "me@b"]})", "a me@b"},
+      {"[\"a\", 3]", R"(f[1]: want "HOST" or {"ssh": "HOST", "ips": [...]})"},
       {R"({"hosts": [{"ssh": "a"}], "envs": ["A=1"]})", "f: \"envs\" is not read; "},
       {R"({"hosts": "a"})", R"(f: want an array of hosts or {"hosts": [...]})"},
       {R"({"ssh": "a"})", R"(f: want an array of hosts or {"hosts": [...]})"},
