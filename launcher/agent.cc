@@ -11,13 +11,19 @@
 #include <filesystem>
 
 #include "base/words.h"
+#include "launcher/app_file.h"
 
 namespace rlx::launcher {
 
-std::vector<std::string> agent_words(std::string_view launcher) {
+Result<std::vector<std::string>> agent_words(std::string_view launcher) {
   if (launcher == "ssh")
-    return {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-x", "-T"};
-  return words_of(launcher, " ");
+    return std::vector<std::string>{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+                                    "-x",  "-T"};
+  auto words = shell_words(launcher);
+  if (!words)
+    return fail(Code::kInvalid,
+                fmt::format("--launch-agent '{}': {}", excerpt(launcher), words.error().text));
+  return words;
 }
 
 bool is_safe_word(std::string_view word) {

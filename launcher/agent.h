@@ -20,8 +20,8 @@ namespace rlx::launcher {
 inline constexpr std::string_view kSlurmAgent = "slurm", kFluxAgent = "flux",
                                   kManualAgent = "manual";
 
-// "ssh" with the options we want of it, or the words of another command.
-std::vector<std::string> agent_words(std::string_view launcher);
+// "ssh" with the options we want of it, or the words of another command, which may be quoted.
+Result<std::vector<std::string>> agent_words(std::string_view launcher);
 
 // Whether no shell changes any of it.
 bool is_safe_word(std::string_view word);

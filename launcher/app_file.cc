@@ -58,6 +58,16 @@ Result<std::vector<AppWord>> parse_app_file(std::string_view text, const std::st
   return words;
 }
 
+Result<std::vector<std::string>> shell_words(std::string_view line) {
+  std::vector<std::string> words;
+  while (true) {
+    while (!line.empty() && is_blank(line.front())) line.remove_prefix(1);
+    if (line.empty()) return words;
+    if (!take_word(line, words.emplace_back()))
+      return fail(Code::kInvalid, "a quote is not closed");
+  }
+}
+
 Result<std::vector<AppWord>> read_app_file(const std::string& path) {
   RLX_TRY_ASSIGN(const auto text, read_file(path));
   return parse_app_file(text, path);

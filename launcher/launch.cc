@@ -73,7 +73,7 @@ Status Launch::prepare() {
   }
   if (is_left_to_srun()) local_.reset();
   if (is_remote()) {
-    tree_.agent = agent_words(launcher());
+    RLX_TRY_ASSIGN(tree_.agent, agent_words(launcher()));
     if (tree_.agent.empty()) return fail(Code::kInvalid, "--launch-agent '' names no command");
     if (tree_.agent[0] == kFluxAgent && allocation_.manager != Manager::kFlux)
       return fail(

@@ -138,7 +138,7 @@ Test(frames, of_no_known_kind_or_size_end_the_stream) {
 
 Test(agents, are_given_words_that_no_shell_changes) {
   TreeSettings settings;
-  settings.agent = agent_words("ssh");
+  settings.agent = *agent_words("ssh");
   cr_assert(find_program_there("/opt/rlx-1.0", settings).has_value());
   const auto command = agent_command(settings, {1, "node1", "me", 2222});
   const std::vector<std::string> wanted = {
@@ -154,7 +154,8 @@ Test(agents, are_given_words_that_no_shell_changes) {
       "me@node1",
       "exec /bin/sh -c 'LD_LIBRARY_PATH=/opt/rlx-1.0/lib exec /opt/rlx-1.0/bin/rlxrun --daemon'"};
   cr_expect(command == wanted);
-  cr_expect(agent_words(" rsh  -n ") == (std::vector<std::string>{"rsh", "-n"}));
+  cr_expect(*agent_words(" sh  -c 'a b' ") == (std::vector<std::string>{"sh", "-c", "a b"}));
+  cr_expect(!agent_words("sh -c 'a"));
   for (const char* bad : {"/opt/a b", "/opt/$HOME", "/opt/'", "/opt/\n", "/opt/é"})
     cr_expect(!find_program_there(bad, settings), "%s", bad);
 }
