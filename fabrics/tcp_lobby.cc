@@ -86,9 +86,11 @@ Status Lobby::add_peer(int peer, std::string_view address) {
   RLX_TRY_ASSIGN(const Published published, decode_published(address));
   auto order = dial_order(own_.host, interfaces_, published);
   if (order.empty())
-    return fail(Code::kUnreachable,
-                "none of its addresses can be reached from this host: it listens on its loopback "
-                "only");
+    return fail(
+        Code::kUnreachable,
+        "none of its addresses leads from this host to its own: it listens on its loopback, or "
+        "on addresses that this host has too (docker0?); name a network that joins them in "
+        "RLX_NET");
   if (peers_.size() <= static_cast<std::size_t>(peer))
     peers_.resize(static_cast<std::size_t>(peer) + 1);
   Peer& entry = peers_[static_cast<std::size_t>(peer)];
