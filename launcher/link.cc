@@ -141,8 +141,15 @@ bool Link::skip_to_greeting(std::string_view& bytes) {
       continue;
     }
     const auto strange = strange_version(noise_);
+    const bool passed_a_terminal = noise_.ends_with('\r');
     noise_.clear();
     if (!strange) continue;
+    if (passed_a_terminal) {
+      go_down({false,
+               "its agent changes what passes through it, as a terminal does (ssh -tt): "
+               "have it pass bytes as they are"});
+      return false;
+    }
     if (!strange->empty()) {
       go_down({false, fmt::format("its rlxrun is {}, this is {} (protocol {}): install the same "
                                   "version there, or name another with --prefix",

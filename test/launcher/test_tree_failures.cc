@@ -66,6 +66,7 @@ Test(tree_start, says_in_one_line_what_is_wrong_with_which_hosts, .timeout = 120
        "",
        {"h0, h1, h2: its rlxrun is  (protocol 1), this is "},
        1},
+      {"sh -c \"$*\" | sed -u 's/$/\\r/'", "", {"h0, h1, h2: its agent changes what passes"}, 1},
       {"cat /dev/zero", "", {"h0, h1, h2: what answers there is no daemon"}, 1},
       {"exec sh -c \"exec </dev/null; $*\"",
        "",
