@@ -6,13 +6,20 @@
 namespace rlx {
 namespace {
 
+// Bytes of a UTF-8 character by its first one; 1 of what is none.
+std::size_t length_by_first(char byte) {
+  const auto first = static_cast<unsigned char>(byte);
+  return first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+bool continues(char byte) { return (byte & 0xc0) == 0x80; }
+
 // Bytes of the UTF-8 character that `text` begins with; 1 of what is none.
 std::size_t character_length(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t length = first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  if (first > 0xf4 || length > text.size()) return 1;
+  const std::size_t length = length_by_first(text[0]);
+  if (static_cast<unsigned char>(text[0]) > 0xf4 || length > text.size()) return 1;
   for (std::size_t i = 1; i < length; ++i)
-    if ((text[i] & 0xc0) != 0x80) return 1;
+    if (!continues(text[i])) return 1;
   return length;
 }
 
@@ -37,9 +44,17 @@ std::string printable(std::string_view text, std::string_view keep) {
 }
 
 std::string excerpt(std::string_view text) {
-  std::size_t end = std::min<std::size_t>(text.size(), 80);
-  while (end > 0 && end < text.size() && (text[end] & 0xc0) == 0x80) --end;  // within a character
-  return printable(text.substr(0, end), "") + (end < text.size() ? "..." : "");
+  constexpr std::size_t kMost = 80;
+  if (text.size() <= kMost) return printable(text, "");
+  return printable(text.substr(0, whole_characters(text.substr(0, kMost))), "") + "...";
+}
+
+std::size_t whole_characters(std::string_view text) {
+  for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
+    const char byte = text[text.size() - n];
+    if (!continues(byte)) return text.size() - (length_by_first(byte) > n ? n : 0);
+  }
+  return text.size();
 }
 
 }  // namespace rlx

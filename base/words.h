@@ -45,6 +45,8 @@ inline std::vector<std::string> words_of(std::string_view text,
 std::string printable(std::string_view text, std::string_view keep = "\n");
 // The same of the first 80 bytes or so, for a message that quotes it.
 std::string excerpt(std::string_view text);
+// Bytes of it without a character of UTF-8 at its end whose rest is missing.
+std::size_t whole_characters(std::string_view text);
 
 // "1 rank", "2 ranks".
 inline std::string counted(std::integral auto n, std::string_view noun) {

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/words.h"
 
 namespace rlx::tcp {
 namespace {
@@ -22,13 +23,6 @@ constexpr int kGraceMs = 500;
 constexpr std::size_t kMaxStrangers = 256;
 constexpr int kMaxReported = 8;
 constexpr std::int64_t kMs = 1000000;
-
-std::string printable(const unsigned char* bytes, std::size_t n) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(n, 16); ++i)
-    text += bytes[i] >= ' ' && bytes[i] < 127 ? static_cast<char>(bytes[i]) : '.';
-  return text;
-}
 
 }  // namespace
 
@@ -288,7 +282,8 @@ void Lobby::step(Guest& guest) {
   guest.n_in += static_cast<std::size_t>(n);
   if (!may_be_greeting(guest.in, guest.n_in)) {
     const std::string why =
-        fmt::format("it said \"{}\" instead of a greeting", printable(guest.in.data(), guest.n_in));
+        fmt::format("it said \"{}\" instead of a greeting",
+                    excerpt({reinterpret_cast<const char*>(guest.in.data()), guest.n_in}));
     return guest.inbound() ? drop_stranger(guest, why) : address_failed(guest, why);
   }
   if (guest.n_in == guest.in.size()) on_greeting(guest);

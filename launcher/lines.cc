@@ -3,24 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <ctime>
 
+#include "base/words.h"
+
 namespace rlx::launcher {
-namespace {
-
-// Bytes at the end that begin a character of UTF-8 whose rest is still to come.
-std::size_t begun_character(std::string_view bytes) {
-  for (std::size_t n = 1; n <= std::min<std::size_t>(3, bytes.size()); ++n) {
-    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - n]);
-    if ((byte & 0xc0) == 0x80) continue;  // not the first of its character
-    const std::size_t length = byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
-    return length > n ? n : 0;
-  }
-  return 0;
-}
-
-}  // namespace
 
 std::vector<Text> LineAssembler::take(std::string_view bytes) {
   std::vector<Text> out;
@@ -34,7 +21,7 @@ std::vector<Text> LineAssembler::take(std::string_view bytes) {
   }
   rest_.append(bytes);
   if (rest_.size() <= limit_) return out;
-  std::string begun = rest_.substr(rest_.size() - begun_character(rest_));
+  std::string begun = rest_.substr(whole_characters(rest_));
   rest_.resize(rest_.size() - begun.size());
   out.push_back({std::exchange(rest_, std::move(begun)), false});
   return out;
