@@ -142,6 +142,13 @@ SocketAddress from_sockaddr(const sockaddr_storage& from) {
   return address;
 }
 
+std::string other_end(int socket) {
+  sockaddr_storage storage = {};
+  socklen_t n = sizeof storage;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&storage), &n) != 0) return "?";
+  return to_string(from_sockaddr(storage));
+}
+
 Result<std::vector<Interface>> list_interfaces() {
   const Addresses addresses = all_addresses();
   if (!addresses) return fail_errno("cannot list the network interfaces");

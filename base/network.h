@@ -35,6 +35,8 @@ std::string to_string(const SocketAddress& address);  // 10.0.0.1:4000, [fd00::1
 // Fills `out`; returns its length.
 socklen_t to_sockaddr(const SocketAddress& address, sockaddr_storage& out);
 SocketAddress from_sockaddr(const sockaddr_storage& from);
+// Address of a socket's other end, "?" if there is none any more.
+std::string other_end(int socket);
 
 // One address of an interface.
 struct Interface {

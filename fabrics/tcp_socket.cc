@@ -106,11 +106,4 @@ void tune_stream(int fd, bool host_local) {
   set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
 }
 
-std::string other_end(int fd) {
-  sockaddr_storage storage = {};
-  socklen_t n = sizeof storage;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &n) != 0) return "?";
-  return to_string(from_sockaddr(storage));
-}
-
 }  // namespace rlx::tcp

@@ -27,7 +27,5 @@ int so_error(int fd);
 
 // For a stream between two ranks: no delay, and for a remote peer keepalives.
 void tune_stream(int fd, bool host_local);
-// Address of the other end, "?" if there is none any more.
-std::string other_end(int fd);
 
 }  // namespace rlx::tcp

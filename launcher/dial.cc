@@ -58,13 +58,6 @@ bool send_line(int socket, std::string line) {
   return send(socket, line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
 }
 
-std::string peer_of(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "?";
-  return to_string(from_sockaddr(address));
-}
-
 Result<SocketAddress> read_address(const std::string& word) {
   const auto colon = word.rfind(':');
   std::string host = word.substr(0, colon);
@@ -195,7 +188,7 @@ void Listener::hear(int id) {
   const auto words = words_of(last.said, " ");
   if (n != 1 || c != '\n' || words.size() != 3 ||
       !equal(words[1], secret_.proof("daemon", last.nonce, words[0], words[2])))
-    return calls_.turned_away(peer_of(last.socket.get()));
+    return calls_.turned_away(other_end(last.socket.get()));
   const bool taken = calls_.is_taken(words[2]);
   const auto answer = secret_.proof(taken ? "taken" : "head", last.nonce, words[0], words[2]);
   if (send_line(last.socket.get(), answer) && !taken)
@@ -277,7 +270,7 @@ Result<Fd> dial(const Invitation& invitation, const std::string& name) {
         return fail(Code::kInvalid, fmt::format("{} has called in already; is this its line for "
                                                 "the second time?",
                                                 name));
-      if (answer == Answer::kRefused) refused_by = peer_of(sockets[i].get());
+      if (answer == Answer::kRefused) refused_by = other_end(sockets[i].get());
       sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
       waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(i));
       break;
