@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "base/words.h"
-#include "launcher/app_file.h"
+#include "launcher/shell_words.h"
 
 namespace rlx::launcher {
 

@@ -16,11 +16,8 @@ struct AppWord {
   int line = 0;
 };
 
-// The words of all lines with a ":" between two lines. Words are quoted as in a shell ('..', "..",
-// \x; nothing is expanded); # begins a comment. `name` is for messages.
+// The words of all lines (shell_words) with a ":" between two lines. `name` is for messages.
 Result<std::vector<AppWord>> parse_app_file(std::string_view text, const std::string& name);
-// The words of one line, cut in the same way.
-Result<std::vector<std::string>> shell_words(std::string_view line);
 Result<std::vector<AppWord>> read_app_file(const std::string& path);
 
 }  // namespace rlx::launcher

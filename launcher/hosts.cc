@@ -65,8 +65,8 @@ Status read_host(std::string_view word, std::vector<HostEntry>& hosts) {
     RLX_TRY_ASSIGN(names, expand_host_word(word.substr(0, end)));
   }
   if (end < word.size()) {
-    const auto count = read_count(word.substr(end + 1), 1);
-    if (!count || *count > kMaxSlots)
+    const auto count = read_count(word.substr(end + 1), 1, kMaxSlots);
+    if (!count)
       return fail(Code::kInvalid, fmt::format("host '{}': want NAME or NAME:SLOTS", typed));
     host.slots = *count;
   }

@@ -3,7 +3,8 @@ noinst_LTLIBRARIES += liblauncher.la
 liblauncher_la_SOURCES = \
   launcher/command_line.h launcher/command_line.cc launcher/option_table.h launcher/option_table.cc \
   launcher/option_foreign.cc launcher/option_apply.h launcher/option_values.h launcher/option_values.cc \
-  launcher/app_file.h launcher/app_file.cc launcher/help.h launcher/help.cc \
+  launcher/app_file.h launcher/app_file.cc launcher/shell_words.h launcher/shell_words.cc \
+  launcher/help.h launcher/help.cc \
   launcher/hosts.h launcher/hosts.cc launcher/allocation.h launcher/allocation.cc \
   launcher/host_ranges.h launcher/host_ranges.cc launcher/host_file.h launcher/host_file.cc \
   launcher/resource_manager.h launcher/resource_manager.cc \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Any text as a file of programs.
-// Sources: launcher/app_file.cc base/file.cc base/result.cc
+// Sources: launcher/app_file.cc launcher/shell_words.cc base/file.cc base/result.cc
 #include <cstddef>
 #include <cstdint>
 

@@ -7,7 +7,7 @@
 // Sources: base/cgroup.cc base/file.cc base/result.cc launcher/rank_file.cc launcher/gpus.cc
 // Sources: launcher/gpu_probe.cc launcher/process.cc base/network.cc base/words.cc
 // Sources: launcher/flux.cc launcher/agent.cc launcher/helpers.cc launcher/loop.cc
-// Sources: launcher/app_file.cc
+// Sources: launcher/shell_words.cc
 #include <cstdint>
 #include <cstdlib>
 
