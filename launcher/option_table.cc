@@ -122,9 +122,9 @@ constexpr Option kOptions[] = {
     {"--map-by", "-map-by", "HOW", Group::kPlace, false,
      "place ranks by slot (filling one host after another), node (one on each host in turn), "
      "package, numa, l3, l2, l1, core, hwt or gpu (in turn on each of a host; with :span on those "
-     "of all "
-     "hosts), ppr:N:OBJECT, seq (as the hosts are listed) or rankfile; :pe=N gives each rank N "
-     "cores, or N threads with --bind-to hwt",
+     "of all hosts), ppr:N:OBJECT, seq (as the hosts are listed) or rankfile; :pe=N gives each "
+     "rank "
+     "N cores, or N threads with --bind-to hwt",
      read_into<read_map_by, &CommandLine::map>},
     {"--rankfile", "-rankfile -rf --rf", "FILE", Group::kPlace, false,
      "place ranks as lines 'rank 0=host slot=0-3' say: cores of the host, or PACKAGE:CORES",
@@ -134,8 +134,7 @@ constexpr Option kOptions[] = {
      read<read_rank_by, &CommandLine::map, &MapOptions::rank_by>},
     {"--bind-to", "-bind-to", "WHAT", Group::kPlace, false,
      "bind each rank to an equal slice of the cores (the default), core, hwt, l1, l2, l3, numa, "
-     "package or "
-     "none",
+     "package or none",
      read_into<read_bind_to, &CommandLine::map>},
     {"--gpus-per-rank", "-gpus-per-proc --gpus-per-task --gpus-per-proc", "N", Group::kPlace, false,
      "let each rank see only N GPUs, of those that may be used, and run near them; without it a "

@@ -158,8 +158,8 @@ Found ask_lsf(const Question& ask) {
   found.how = "LSB_MCPU_HOSTS=" + list;
   const auto words = words_of(list);
   for (std::size_t i = 0; i < words.size(); i += 2) {
-    const auto count = i + 1 < words.size() ? read_count(words[i + 1], 1) : Result<int>(0);
-    if (!count || *count < 1 || *count > kMaxSlots)
+    const auto count = read_count(i + 1 < words.size() ? words[i + 1] : "", 1, kMaxSlots);
+    if (!count)
       return wrong("LSB_MCPU_HOSTS", fmt::format("'{}' is not 'HOST SLOTS ...'", excerpt(list)));
     found.hosts.push_back(host_of(words[i], *count, "LSB_MCPU_HOSTS"));
   }
@@ -179,8 +179,8 @@ Found ask_sge(const Question& ask) {
     ++number;
     const auto words = words_of(line);
     if (words.empty()) continue;
-    const auto count = words.size() > 1 ? read_count(words[1], 1) : Result<int>(0);
-    if (!count || *count < 1 || *count > kMaxSlots)
+    const auto count = read_count(words.size() > 1 ? words[1] : "", 1, kMaxSlots);
+    if (!count)
       return wrong("PE_HOSTFILE", fmt::format("{}:{}: '{}' is not 'HOST SLOTS QUEUE CPUS'", path,
                                               number, excerpt(line)));
     found.hosts.push_back(host_of(words[0], *count, fmt::format("{}:{}", path, number)));

@@ -24,6 +24,7 @@ struct Mail {
 };
 Mail& mail();
 
+// A rank is gone (-1: the server). Of each the first cause counts.
 void report(int rank, const std::string& cause);
 
 // False: this server tells nothing of ranks that die, and nobody ends the job then.
