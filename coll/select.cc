@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "coll/area.h"
+#include "coll/pattern.h"
 
 namespace rlx {
 namespace {
@@ -39,6 +40,13 @@ Params Selector::params(const Shape& shape) const {
   return params;
 }
 
+// An exact sum takes about four times as long as a plain one where values spread.
+double Selector::cost_us(const Algorithm& algorithm, const Shape& shape) const {
+  Model model = model_;
+  if (exact_sum(shape)) model.gamma_us *= 4;
+  return algorithm.cost_us(shape, model);
+}
+
 Choice Selector::choose(const Shape& shape) {
   Choice choice{nullptr, params(shape), nullptr};
   for (const Rule& rule : rules_) {
@@ -59,7 +67,7 @@ Choice Selector::choose(const Shape& shape) {
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm* algorithm : algorithms()) {
     if (algorithm->coll != shape.coll || algorithm->reject(shape) != nullptr) continue;
-    const double cost = algorithm->cost_us(shape, model_);
+    const double cost = cost_us(*algorithm, shape);
     if (choice.algorithm != nullptr && cost >= least) continue;
     choice.algorithm = algorithm;
     least = cost;
@@ -72,7 +80,7 @@ std::vector<Candidate> Selector::explain(const Shape& shape) const {
   for (const Algorithm* algorithm : algorithms()) {
     if (algorithm->coll != shape.coll) continue;
     const char* why = algorithm->reject(shape);
-    candidates.push_back({algorithm, algorithm->cost_us(shape, model_),
+    candidates.push_back({algorithm, cost_us(*algorithm, shape),
                           why == nullptr ? std::string_view() : std::string_view(why)});
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
@@ -93,8 +101,14 @@ Model model_of(std::string_view fabric, int n_local, int cores) {
   } else {
     model.fabric = fabric.empty() ? std::string_view("tcp") : fabric;
   }
-  // A rank that has no core gets one when the others yield theirs.
-  if (n_local > cores) model.switch_us = 5.0 * (n_local - cores + 1) / cores;
+  if (n_local > cores) {
+    // A rank that has no core gets one when the others yield theirs, and what each does takes as
+    // much longer as it has less of one.
+    model.switch_us = 2.5 * (n_local - cores + 1) / cores;
+    const double crowding = static_cast<double>(n_local) / cores;
+    for (double* each : {&model.beta_us, &model.read_us, &model.copy_us, &model.gamma_us})
+      *each *= crowding;
+  }
   return model;
 }
 

@@ -59,6 +59,8 @@ class Selector {
   const Model& model() const { return model_; }
 
  private:
+  double cost_us(const Algorithm& algorithm, const Shape& shape) const;
+
   Model model_;
   std::vector<Rule> rules_;
   std::uint64_t passed_over_ = 0;

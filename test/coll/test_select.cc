@@ -113,6 +113,21 @@ Test(select, finds_a_valid_algorithm_for_every_call) {
           }
 }
 
+// Four ranks on two cores that all sum everything do twice the work in the time of one.
+Test(select, shares_out_sums_that_take_long_where_ranks_outnumber_cores) {
+  const auto crowded = [](int n_ranks, std::uint64_t n_bytes, Mode mode) {
+    Shape shape = shape_of(Coll::all_reduce, n_bytes / 4, n_ranks, true);
+    shape.mode = mode;
+    return std::string(Selector(model_of("shm", n_ranks, 2), {}).choose(shape).algorithm->name);
+  };
+  for (const int n_ranks : {4, 8}) {
+    cr_assert_eq(crowded(n_ranks, 1 << 10, Mode::fast), "slots");
+    cr_assert_eq(crowded(n_ranks, 1 << 10, Mode::exact), "slots");
+    cr_assert_eq(crowded(n_ranks, 32 << 10, Mode::exact), "shared");
+  }
+  cr_assert_eq(crowded(8, 32 << 10, Mode::fast), "shared");
+}
+
 Test(select, stores_results_past_caches_that_they_would_fill) {
   Model model = model_of("shm", 4, 64);
   model.cache_bytes = 32 << 20;
