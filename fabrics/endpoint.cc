@@ -133,7 +133,7 @@ void Endpoint::Impl::open_peer(int of, Wire* wire) {
   peer.caps = wire->caps(of);
   peer.single_bytes = std::min(peer.caps.max_pay, peer.caps.eager_bytes);
   if (peer.caps.piece_bytes != 0)
-    peer.single_bytes = std::min<std::int64_t>(peer.single_bytes, 2 * peer.caps.piece_bytes);
+    peer.single_bytes = std::min<std::int64_t>(peer.single_bytes, peer.caps.piece_bytes);
   use(wire);
 }
 

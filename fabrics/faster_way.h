@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace rlx {
 
@@ -55,11 +56,12 @@ class FasterWay {
     std::int64_t n_until_trial = 0;
   };
 
-  // Below 512 KiB, below 4 MiB, and larger: what fits which cache differs.
+  // What fits which cache differs, and what a system call counts for.
+  static constexpr std::uint64_t kBounds[] = {32 << 10, 512 << 10, 4 << 20};
   Size& of(std::uint64_t n_bytes) {
-    return sizes_[n_bytes < (512 << 10) ? 0 : n_bytes < (4 << 20) ? 1 : 2];
+    return sizes_[std::ranges::upper_bound(kBounds, n_bytes) - kBounds];
   }
-  Size sizes_[3];
+  Size sizes_[std::size(kBounds) + 1];
 };
 
 }  // namespace rlx

@@ -25,11 +25,9 @@
 namespace rlx {
 namespace {
 
-// From here on it is cheaper that the receiver reads the sender's pool than to stream through the
-// ring.
-constexpr std::uint64_t kReadPoolFrom = 16 << 10;
-// From here on reading memory that is not in the pool may pay its system call.
-constexpr std::uint64_t kAskFrom = 64 << 10;
+// Of longer messages the receiver may read the sender's memory instead of having them streamed
+// through the ring: what each way costs differs by machine and moment (faster_way.h).
+constexpr std::uint64_t kOfferFrom = 8 << 10;
 constexpr std::uint32_t kPieceBytes = 8 << 10;
 constexpr int kEndingMs = 500;
 constexpr const char* kGivenUp = "it has given this rank up, after an operation that did not end";
@@ -299,11 +297,10 @@ void ShmWire::check(Sink& sink) {
 }
 
 Offer ShmWire::offers(Link to, const void* data, std::uint64_t n_bytes) const {
-  if (n_bytes < kReadPoolFrom) return Offer::kNone;
+  if (n_bytes <= kOfferFrom) return Offer::kNone;
   const Impl::Peer& peer = *impl_->by_rank[to];
   if (peer.is_thread || impl_->pool.contains(data, n_bytes)) return Offer::kShould;
-  if (n_bytes < kAskFrom || header_of(*impl_->area).readable_by()[peer.slot].load() == 0)
-    return Offer::kNone;
+  if (header_of(*impl_->area).readable_by()[peer.slot].load() == 0) return Offer::kNone;
   // Reading takes one rank's turn on a core where the ring takes two for each time it fills.
   if (impl_->crowded)
     return n_bytes > impl_->layout.ring.n_body_bytes ? Offer::kShould : Offer::kNone;

@@ -70,7 +70,7 @@ struct Caps {
   std::uint32_t max_ext = 0;      // bytes; at least 32
   std::uint32_t max_pay = 0;      // bytes; larger messages become several frames
   std::uint32_t eager_bytes = 0;  // messages up to here should go without a handshake
-  // Not 0: both sides copy, so a message of more than twice this is better cut into pieces of at
+  // Not 0: both sides copy, so a message of more than this is better cut into pieces of at
   // least this size, which the two then copy at the same time.
   std::uint32_t piece_bytes = 0;
   bool wake_fd = false;  // arm() and fd() work: an event makes fd() readable
