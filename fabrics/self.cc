@@ -57,7 +57,7 @@ Caps SelfWire::caps(Link) const {
 }
 
 Posted SelfWire::post(Link, const Frame& frame) {
-  return ring_->out.write(frame) ? Posted::kDone : Posted::kFull;
+  return ring_->out.write(frame, 0) ? Posted::kDone : Posted::kFull;
 }
 
 int SelfWire::progress(Sink& sink) {

@@ -218,6 +218,7 @@ int ShmWire::Impl::read_frames(Peer& peer, Sink& sink, int at_most) {
       drop(peer, sink, "it wrote a broken frame into shared memory");
       return n_frames + 1;
     }
+    peer.out.learn(peer.in.heard());
     sink.on_frame(peer.rank, view);
     ++n_frames;
     if (peer.in.release()) acknowledge(peer);
@@ -264,8 +265,9 @@ Caps ShmWire::caps(Link) const {
 
 Posted ShmWire::post(Link to, const Frame& frame) {
   Impl::Peer& peer = *impl_->by_rank[to];
-  if (peer.bell == nullptr || !peer.out.write(frame)) [[unlikely]]
+  if (peer.bell == nullptr || !peer.out.write(frame, peer.in.n_read())) [[unlikely]]
     return Posted::kFull;
+  peer.in.told();
   peer.bell->ring(peer.wake_fd);
   return Posted::kDone;
 }

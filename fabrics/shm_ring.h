@@ -6,8 +6,10 @@
 // line that moves from core to core. The reader polls that line, so between two stores to it the
 // reader may take it away and the writer has to fetch it again: the writer touches it last and with
 // few stores. Slots are 128 bytes apart because the prefetcher fetches lines in pairs. Longer
-// bodies go through a ring of bytes behind the slots, small enough to stay in the caches. The
-// reader acknowledges both lazily in one word: an acknowledgement a message would bounce a line.
+// bodies go through a ring of bytes behind the slots, which begins anew when all of them have been
+// read: lines that stay in the first-level caches move in half the time. The reader says how many
+// frames it has read with each frame of the other direction, where that costs nothing, and else
+// lazily in a word of its own: an acknowledgement a message would bounce a line.
 #pragma once
 
 #include <atomic>
@@ -32,13 +34,16 @@ struct RingSlot {
     std::uint32_t body_at;  // offset in the byte ring; kNoBody: the body follows ext in room
   };
 
-  // Stored last: number of the frame + 1 (32 bits), type (8 bits), n_ext (8 bits).
+  // Stored last: number of the frame + 1 (32 bits), type (8 bits), n_ext (8 bits), and how many
+  // frames of the other direction its writer has read (the low 16 bits).
   std::atomic<std::uint64_t> word;
   Place place;
   char room[kRoom];
 
-  static std::uint64_t make_word(std::uint32_t number, std::uint8_t type, std::uint32_t n_ext) {
-    return (number + 1U) | std::uint64_t{type} << 32 | std::uint64_t{n_ext} << 40;
+  static std::uint64_t make_word(std::uint32_t number, std::uint8_t type, std::uint32_t n_ext,
+                                 std::uint16_t n_read) {
+    return (number + 1U) | std::uint64_t{type} << 32 | std::uint64_t{n_ext} << 40 |
+           std::uint64_t{n_read} << 48;
   }
 };
 static_assert(sizeof(RingSlot) == 128);
@@ -47,8 +52,7 @@ static_assert(sizeof(RingSlot) == 128);
 struct RingMemory {
   static constexpr std::uint32_t kSlots = 64;
 
-  // Low half: frames read; high half: body bytes given back (both modulo 2^32).
-  alignas(128) std::atomic<std::uint64_t> acknowledged;
+  alignas(128) std::atomic<std::uint32_t> acknowledged;  // frames read, modulo 2^32
   alignas(128) RingSlot slots[kSlots];
 
   std::byte* body() { return reinterpret_cast<std::byte*>(this + 1); }
@@ -68,8 +72,9 @@ class RingWriter {
   RingWriter() = default;
   RingWriter(RingMemory* memory, RingShape shape) : memory_(memory), shape_(shape) {}
 
-  // False: no room until the reader acknowledges.
-  bool write(const Frame& frame) {
+  // False: no room until the reader acknowledges. `n_read`: what goes back to it with the frame,
+  // RingReader::n_read() of the other direction.
+  bool write(const Frame& frame, std::uint16_t n_read) {
     const bool in_slot = frame.n_ext + frame.n_pay <= RingSlot::kRoom;
     if (!has_room(in_slot ? 0 : frame.n_pay)) [[unlikely]]
       return false;
@@ -84,11 +89,17 @@ class RingWriter {
       body_next_ = start + body_room(frame.n_pay);
       copy_bytes(slot.room, frame.ext, frame.n_ext);
     }
+    body_end_[next_ % RingMemory::kSlots] = body_next_;
     std::memcpy(&slot.place, &place, sizeof place);
-    slot.word.store(RingSlot::make_word(next_++, frame.type, frame.n_ext),
+    slot.word.store(RingSlot::make_word(next_++, frame.type, frame.n_ext, n_read),
                     std::memory_order_release);
     if (!in_slot && frame.n_pay <= kFetchAhead) fetch_ahead(frame.n_pay);
     return true;
+  }
+
+  // What a frame of the other direction said (RingReader::heard()).
+  void learn(std::uint16_t n_read) {
+    set_read(static_cast<std::uint16_t>(n_read - static_cast<std::uint16_t>(frames_read_)));
   }
 
   bool drained() {
@@ -113,7 +124,9 @@ class RingWriter {
   // them last; nobody polls them, so they can be taken back before they are needed.
   void fetch_ahead(std::uint32_t n) {
 #if defined(__x86_64__)
-    const std::byte* const at = memory_->body() + body_start(n) % shape_.n_body_bytes;
+    // By then all is read, if all but the last frame is now.
+    const bool anew = next_ - frames_read_ == 1 && begins_anew();
+    const std::byte* const at = memory_->body() + (anew ? 0 : body_start(n) % shape_.n_body_bytes);
     for (std::uint32_t i = 0; i < n; i += 64) asm volatile("prefetchw %0" : : "m"(at[i]));
 #else
     static_cast<void>(n);
@@ -126,16 +139,21 @@ class RingWriter {
     return at + body_room(n) <= shape_.n_body_bytes ? body_next_
                                                     : body_next_ + (shape_.n_body_bytes - at);
   }
+  // Not at once: short bodies take turns, so that one can be fetched while another is read.
+  bool begins_anew() const { return body_next_ >= kBeginAnewFrom; }
   bool fits(std::uint32_t n_pay) const {
     return next_ - frames_read_ < RingMemory::kSlots &&
            (n_pay == 0 ||
             body_start(n_pay) + body_room(n_pay) - body_freed_ <= shape_.n_body_bytes);
   }
-  void refresh() {
-    const std::uint64_t word = memory_->acknowledged.load(std::memory_order_acquire);
-    frames_read_ = static_cast<std::uint32_t>(word);
-    body_freed_ = static_cast<std::uint32_t>(word >> 32);
+  // n more frames have been read, as the peer says.
+  void set_read(std::uint32_t n) {
+    if (n == 0 || n > next_ - frames_read_) return;  // 0: known already, or something older
+    frames_read_ += n;
+    body_freed_ = body_end_[(frames_read_ - 1) % RingMemory::kSlots];
+    if (frames_read_ == next_ && begins_anew()) body_next_ = body_freed_ = 0;
   }
+  void refresh() { set_read(memory_->acknowledged.load(std::memory_order_acquire) - frames_read_); }
   bool has_room(std::uint32_t n_pay) {
     if (fits(n_pay)) [[likely]]
       return true;
@@ -144,13 +162,15 @@ class RingWriter {
   }
 
   static constexpr std::uint32_t kFetchAhead = 1024;  // measured: more lines at a time take longer
+  static constexpr std::uint32_t kBeginAnewFrom = 4096;
 
   RingMemory* memory_ = nullptr;
   RingShape shape_;
-  std::uint32_t next_ = 0;         // frames written
-  std::uint32_t frames_read_ = 0;  // as last seen
-  std::uint32_t body_next_ = 0;    // body bytes written, gaps at the end included
-  std::uint32_t body_freed_ = 0;   // as last seen
+  std::uint32_t next_ = 0;                           // frames written
+  std::uint32_t frames_read_ = 0;                    // as last seen
+  std::uint32_t body_next_ = 0;                      // body bytes written, gaps at the end included
+  std::uint32_t body_freed_ = 0;                     // as last seen
+  std::uint32_t body_end_[RingMemory::kSlots] = {};  // body_next_ after each frame
 };
 
 class RingReader {
@@ -176,16 +196,15 @@ class RingReader {
     view.tag = place.tag;
     view.ext = slot.room;
     view.n_pay = place.n_pay;
+    heard_ = static_cast<std::uint16_t>(word >> 48);
+    n_body_ = 0;
     if (place.body_at == RingSlot::kNoBody) {
-      body_end_ = body_next_;
       view.pay = slot.room + view.n_ext;
       return view.n_ext + std::uint64_t{view.n_pay} <= RingSlot::kRoom ? Seen::kFrame
                                                                        : Seen::kBroken;
     }
     view.pay = reinterpret_cast<const char*>(memory_->body()) + place.body_at;
-    const std::uint32_t in_ring = body_next_ % shape_.n_body_bytes;
-    body_end_ = body_next_ - in_ring + place.body_at + ((view.n_pay + 63) & ~63U);
-    if (place.body_at < in_ring) body_end_ += shape_.n_body_bytes;
+    n_body_ = view.n_pay;
     const bool sound = view.n_ext <= RingSlot::kRoom && view.n_pay <= shape_.max_pay &&
                        std::uint64_t{place.body_at} + view.n_pay <= shape_.n_body_bytes;
     return sound ? Seen::kFrame : Seen::kBroken;
@@ -193,16 +212,22 @@ class RingReader {
   // True: enough has come together that acknowledge() is due.
   bool release() {
     ++next_;
-    body_next_ = body_end_;
-    return next_ - frames_told_ >= kAckFrames || body_next_ - body_told_ >= shape_.n_body_bytes / 4;
+    body_untold_ += n_body_;
+    return next_ - frames_told_ >= kAckFrames || body_untold_ >= shape_.n_body_bytes / 4;
+  }
+  // What the frame in view says of the other direction.
+  std::uint16_t heard() const { return heard_; }
+  // For the next frame of the other direction, and that it has left.
+  std::uint16_t n_read() const { return static_cast<std::uint16_t>(next_); }
+  void told() {
+    frames_told_ = next_;
+    body_untold_ = 0;
   }
   // Tells the writer what is free; false if it knows already. Ring its bell afterwards.
   bool acknowledge() {
     if (frames_told_ == next_) return false;
-    frames_told_ = next_;
-    body_told_ = body_next_;
-    memory_->acknowledged.store(std::uint64_t{body_told_} << 32 | frames_told_,
-                                std::memory_order_release);
+    told();
+    memory_->acknowledged.store(next_, std::memory_order_release);
     return true;
   }
 
@@ -215,9 +240,9 @@ class RingReader {
   RingShape shape_;
   std::uint32_t next_ = 0;         // frames read
   std::uint32_t frames_told_ = 0;  // acknowledged
-  std::uint32_t body_next_ = 0;    // body bytes read
-  std::uint32_t body_end_ = 0;     // the same once the frame in view is released
-  std::uint32_t body_told_ = 0;
+  std::uint32_t body_untold_ = 0;  // bytes read and not acknowledged
+  std::uint32_t n_body_ = 0;       // of the frame in view
+  std::uint16_t heard_ = 0;
 };
 
 }  // namespace rlx

@@ -227,7 +227,7 @@ Test(hostile, a_broken_ring_is_noticed_not_followed) {
                           {"body far away", 0, 64, ~0U - 64}};
   for (const Broken& broken : cases) {
     memory.slots[0].place = {0, broken.n_pay, broken.body_at};
-    memory.slots[0].word = RingSlot::make_word(0, 1, broken.n_ext);
+    memory.slots[0].word = RingSlot::make_word(0, 1, broken.n_ext, 0);
     RingReader reader(&memory, kShape);
     FrameView view;
     cr_assert(reader.look(view) == RingReader::Seen::kBroken, "%s", broken.what);

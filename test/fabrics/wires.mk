@@ -5,6 +5,10 @@ check_PROGRAMS += test/fabrics/test_wire_conformance
 test_fabrics_test_wire_conformance_SOURCES = test/fabrics/test_wire_conformance.cc test/fabrics/wire_rank.h
 test_fabrics_test_wire_conformance_LDADD = $(FABRICS_TEST_LIBS)
 
+check_PROGRAMS += test/fabrics/test_shm_ring
+test_fabrics_test_shm_ring_SOURCES = test/fabrics/test_shm_ring.cc
+test_fabrics_test_shm_ring_LDADD = $(FABRICS_TEST_LIBS)
+
 check_PROGRAMS += test/fabrics/test_tcp
 test_fabrics_test_tcp_SOURCES = test/fabrics/test_tcp.cc test/fabrics/untrusted_tcp.h
 test_fabrics_test_tcp_LDADD = $(FABRICS_TEST_LIBS)
