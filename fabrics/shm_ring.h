@@ -6,10 +6,11 @@
 // line that moves from core to core. The reader polls that line, so between two stores to it the
 // reader may take it away and the writer has to fetch it again: the writer touches it last and with
 // few stores. Slots are 128 bytes apart because the prefetcher fetches lines in pairs. Longer
-// bodies go through a ring of bytes behind the slots, which begins anew when all of them have been
-// read: lines that stay in the first-level caches move in half the time. The reader says how many
-// frames it has read with each frame of the other direction, where that costs nothing, and else
-// lazily in a word of its own: an acknowledgement a message would bounce a line.
+// bodies go through a ring of bytes behind the slots. Lines that stay in the first-level caches
+// move in half the time, so both begin anew, before they are full, when all that was written has
+// been read. The reader says how many frames it has read with each frame of the other direction,
+// where that costs nothing, and else lazily in a word of its own: an acknowledgement a message
+// would bounce a line.
 #pragma once
 
 #include <atomic>
@@ -34,16 +35,17 @@ struct RingSlot {
     std::uint32_t body_at;  // offset in the byte ring; kNoBody: the body follows ext in room
   };
 
-  // Stored last: number of the frame + 1 (32 bits), type (8 bits), n_ext (8 bits), and how many
-  // frames of the other direction its writer has read (the low 16 bits).
+  // Stored last: number of the frame + 1 (32 bits), type (8 bits), n_ext (7 bits), whether the next
+  // frame is in the first slot instead of the one behind this (1 bit), and how many frames of the
+  // other direction its writer has read (the low 16 bits).
   std::atomic<std::uint64_t> word;
   Place place;
   char room[kRoom];
 
   static std::uint64_t make_word(std::uint32_t number, std::uint8_t type, std::uint32_t n_ext,
-                                 std::uint16_t n_read) {
+                                 bool anew, std::uint16_t n_read) {
     return (number + 1U) | std::uint64_t{type} << 32 | std::uint64_t{n_ext} << 40 |
-           std::uint64_t{n_read} << 48;
+           std::uint64_t{anew} << 47 | std::uint64_t{n_read} << 48;
   }
 };
 static_assert(sizeof(RingSlot) == 128);
@@ -78,7 +80,7 @@ class RingWriter {
     const bool in_slot = frame.n_ext + frame.n_pay <= RingSlot::kRoom;
     if (!has_room(in_slot ? 0 : frame.n_pay)) [[unlikely]]
       return false;
-    RingSlot& slot = memory_->slots[next_ % RingMemory::kSlots];
+    RingSlot& slot = memory_->slots[slot_next_ % RingMemory::kSlots];
     RingSlot::Place place{frame.tag, frame.n_pay, RingSlot::kNoBody};
     if (in_slot) {
       put_in_slot(slot, frame);
@@ -89,9 +91,12 @@ class RingWriter {
       body_next_ = start + body_room(frame.n_pay);
       copy_bytes(slot.room, frame.ext, frame.n_ext);
     }
-    body_end_[next_ % RingMemory::kSlots] = body_next_;
+    // The first slots are free if all frames before this one have been read.
+    const bool anew = frames_read_ == next_ && slot_next_ % RingMemory::kSlots >= kAnewFromSlot;
+    slot_next_ = anew ? (slot_next_ | (RingMemory::kSlots - 1)) + 1 : slot_next_ + 1;
+    ends_[next_ % RingMemory::kSlots] = {slot_next_, body_next_};
     std::memcpy(&slot.place, &place, sizeof place);
-    slot.word.store(RingSlot::make_word(next_++, frame.type, frame.n_ext, n_read),
+    slot.word.store(RingSlot::make_word(next_++, frame.type, frame.n_ext, anew, n_read),
                     std::memory_order_release);
     if (!in_slot && frame.n_pay <= kFetchAhead) fetch_ahead(frame.n_pay);
     return true;
@@ -140,9 +145,9 @@ class RingWriter {
                                                     : body_next_ + (shape_.n_body_bytes - at);
   }
   // Not at once: short bodies take turns, so that one can be fetched while another is read.
-  bool begins_anew() const { return body_next_ >= kBeginAnewFrom; }
+  bool begins_anew() const { return body_next_ >= kAnewFromByte; }
   bool fits(std::uint32_t n_pay) const {
-    return next_ - frames_read_ < RingMemory::kSlots &&
+    return slot_next_ - slot_freed_ < RingMemory::kSlots &&
            (n_pay == 0 ||
             body_start(n_pay) + body_room(n_pay) - body_freed_ <= shape_.n_body_bytes);
   }
@@ -150,7 +155,9 @@ class RingWriter {
   void set_read(std::uint32_t n) {
     if (n == 0 || n > next_ - frames_read_) return;  // 0: known already, or something older
     frames_read_ += n;
-    body_freed_ = body_end_[(frames_read_ - 1) % RingMemory::kSlots];
+    const Ends& last = ends_[(frames_read_ - 1) % RingMemory::kSlots];
+    slot_freed_ = last.slot;
+    body_freed_ = last.body;
     if (frames_read_ == next_ && begins_anew()) body_next_ = body_freed_ = 0;
   }
   void refresh() { set_read(memory_->acknowledged.load(std::memory_order_acquire) - frames_read_); }
@@ -162,15 +169,21 @@ class RingWriter {
   }
 
   static constexpr std::uint32_t kFetchAhead = 1024;  // measured: more lines at a time take longer
-  static constexpr std::uint32_t kBeginAnewFrom = 4096;
+  static constexpr std::uint32_t kAnewFromSlot = 3, kAnewFromByte = 4096;
+
+  // Where the slot and the body behind a frame begin.
+  struct Ends {
+    std::uint32_t slot, body;
+  };
 
   RingMemory* memory_ = nullptr;
   RingShape shape_;
-  std::uint32_t next_ = 0;                           // frames written
-  std::uint32_t frames_read_ = 0;                    // as last seen
-  std::uint32_t body_next_ = 0;                      // body bytes written, gaps at the end included
-  std::uint32_t body_freed_ = 0;                     // as last seen
-  std::uint32_t body_end_[RingMemory::kSlots] = {};  // body_next_ after each frame
+  std::uint32_t next_ = 0;         // frames written
+  std::uint32_t frames_read_ = 0;  // as last seen
+  // Slots and body bytes written, gaps at the end included, and read, as last seen.
+  std::uint32_t slot_next_ = 0, slot_freed_ = 0;
+  std::uint32_t body_next_ = 0, body_freed_ = 0;
+  Ends ends_[RingMemory::kSlots] = {};
 };
 
 class RingReader {
@@ -192,10 +205,11 @@ class RingReader {
     RingSlot::Place place;
     std::memcpy(&place, &slot.place, sizeof place);
     view.type = static_cast<std::uint8_t>(word >> 32);
-    view.n_ext = static_cast<std::uint8_t>(word >> 40);
+    view.n_ext = static_cast<std::uint8_t>(word >> 40 & 0x7F);
     view.tag = place.tag;
     view.ext = slot.room;
     view.n_pay = place.n_pay;
+    anew_ = (word >> 47 & 1) != 0;
     heard_ = static_cast<std::uint16_t>(word >> 48);
     n_body_ = 0;
     if (place.body_at == RingSlot::kNoBody) {
@@ -212,6 +226,7 @@ class RingReader {
   // True: enough has come together that acknowledge() is due.
   bool release() {
     ++next_;
+    slot_ = anew_ ? 0 : (slot_ + 1) % RingMemory::kSlots;
     body_untold_ += n_body_;
     return next_ - frames_told_ >= kAckFrames || body_untold_ >= shape_.n_body_bytes / 4;
   }
@@ -234,14 +249,16 @@ class RingReader {
  private:
   static constexpr std::uint32_t kAckFrames = 16;
 
-  const RingSlot& slot() const { return memory_->slots[next_ % RingMemory::kSlots]; }
+  const RingSlot& slot() const { return memory_->slots[slot_]; }
 
   RingMemory* memory_ = nullptr;
   RingShape shape_;
   std::uint32_t next_ = 0;         // frames read
+  std::uint32_t slot_ = 0;         // where the next one comes
   std::uint32_t frames_told_ = 0;  // acknowledged
   std::uint32_t body_untold_ = 0;  // bytes read and not acknowledged
   std::uint32_t n_body_ = 0;       // of the frame in view
+  bool anew_ = false;              // the same
   std::uint16_t heard_ = 0;
 };
 

@@ -221,13 +221,13 @@ Test(hostile, a_broken_ring_is_noticed_not_followed) {
   const Broken cases[] = {{"ext past the slot", 105, 0, RingSlot::kNoBody},
                           {"body past the slot", 4, 101, RingSlot::kNoBody},
                           {"huge body in the slot", 0, ~0U, RingSlot::kNoBody},
-                          {"ext past the slot, with a body", 200, 64, 0},
+                          {"ext past the slot, with a body", 120, 64, 0},
                           {"body longer than a frame", 0, kShape.max_pay + 1, 0},
                           {"body past the ring", 0, 64, kShape.n_body_bytes - 32},
                           {"body far away", 0, 64, ~0U - 64}};
   for (const Broken& broken : cases) {
     memory.slots[0].place = {0, broken.n_pay, broken.body_at};
-    memory.slots[0].word = RingSlot::make_word(0, 1, broken.n_ext, 0);
+    memory.slots[0].word = RingSlot::make_word(0, 1, broken.n_ext, false, 0);
     RingReader reader(&memory, kShape);
     FrameView view;
     cr_assert(reader.look(view) == RingReader::Seen::kBroken, "%s", broken.what);
