@@ -25,7 +25,9 @@ Plan plan(const Shape& shape, const Params&) {
   b.arrive({Space::in}, shape.n_bytes());
   b.await_arrivals();
   std::vector<Ref> lines;
-  for (int r = 0; r < shape.n_ranks; ++r) lines.push_back(line_of(r));
+  // The own line may still be on its way back from the peers, which read it two calls ago.
+  for (int r = 0; r < shape.n_ranks; ++r)
+    lines.push_back(r == shape.rank ? Ref{Space::in} : line_of(r));
   b.finish(b.reduce({Ref{Space::out}}, lines, shape.count));
   return std::move(b).seal();
 }

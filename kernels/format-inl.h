@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/dtype.h"
 
@@ -156,21 +157,44 @@ struct BF16 {
   }
 };
 
-// A vector of elements or fewer, these by way of a zeroed buffer.
+// Whether masked loads and stores of F touch no memory beyond the mask; Highway's emulation does.
+template <class F>
+constexpr bool has_masks() {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  constexpr bool kAnySize = HWY_TARGET <= HWY_AVX3;
+  using Stored = typename F::Stored;
+  return std::is_same_v<F, Plain<Stored>> && (kAnySize || sizeof(Stored) >= 4);
+#else
+  return false;
+#endif
+}
+
+// A vector of elements or fewer; where there are no masks, these by way of a zeroed buffer, which
+// the processor waits for.
 template <class F>
 HWY_INLINE typename F::V load_some(const typename F::Stored* p, std::size_t n) {
-  if (n >= hn::Lanes(typename F::D())) return F::load(p);
-  typename F::Stored buffer[hn::MaxLanes(typename F::D())] = {};
-  std::memcpy(buffer, p, n * sizeof *p);
-  return F::load(buffer);
+  const typename F::D d;
+  if (n >= hn::Lanes(d)) return F::load(p);
+  if constexpr (has_masks<F>()) {
+    return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+  } else {
+    typename F::Stored buffer[hn::MaxLanes(d)] = {};
+    std::memcpy(buffer, p, n * sizeof *p);
+    return F::load(buffer);
+  }
 }
 
 template <class F>
 HWY_INLINE void store_some(typename F::V v, typename F::Stored* p, std::size_t n) {
-  if (n >= hn::Lanes(typename F::D())) return F::store(v, p);
-  typename F::Stored buffer[hn::MaxLanes(typename F::D())];
-  F::store(v, buffer);
-  std::memcpy(p, buffer, n * sizeof *p);
+  const typename F::D d;
+  if (n >= hn::Lanes(d)) return F::store(v, p);
+  if constexpr (has_masks<F>()) {
+    hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+  } else {
+    typename F::Stored buffer[hn::MaxLanes(d)];
+    F::store(v, buffer);
+    std::memcpy(p, buffer, n * sizeof *p);
+  }
 }
 
 }  // namespace HWY_NAMESPACE
