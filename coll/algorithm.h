@@ -39,8 +39,7 @@ struct Params {
   std::uint64_t chunk_bytes = 64 << 10;   // of claimed work
   // Stores to the caller's output where all ranks get the same: past the caches, without reading
   // first what is overwritten, where it would not stay in them (8 MiB and more of two ranks gain
-  // 20 %; blocks that differ by rank gain nothing). What peers read next is never stored so:
-  // between cores that share a cache that costs a factor of 2.5.
+  // 20 %; blocks that differ by rank gain nothing). What peers read next: see coll/shown.h.
   kernels::Stores results = kernels::Stores::cached;
 };
 

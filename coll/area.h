@@ -14,6 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/faster_way.h"
+#include "coll/shape.h"
+
 namespace rlx {
 
 inline constexpr std::size_t kLineBytes = 48;
@@ -65,6 +68,8 @@ struct alignas(4096) Area {
   Counter reached;              // call number << 24 | round
   Counter claimed[2], done[2];  // rank 0's: chunks taken and finished, by parity
   Counter given_up;  // number of the call this rank has left with an error: its buffers are its own
+  // What a byte took this rank either way in the last trial of a kind of call (coll/shown.h).
+  std::atomic<double> spent[kCollCount][kSizeClasses][2];
   alignas(4096) char slot[2][kSlotBytes];
   alignas(4096) char stage[kStageHalves][kStageBytes];
   alignas(4096) char result[kStageHalves][kResultBytes];

@@ -83,9 +83,15 @@ void Engine::begin(Task& task, const Job& job) {
       channel.waiting.push_back(&task);
       return;
     }
-    channel.running = &task;
+    take_turn(task);
   }
   step(task);
+}
+
+// Of the shared plans on a channel this one runs now; those before it have ended here.
+void Engine::take_turn(Task& task) {
+  task.channel->running = &task;
+  task.choose_stores();
 }
 
 // A report that came before this rank made the call.
@@ -129,7 +135,7 @@ void Engine::end(Task& task) {
   if (channel.running != &task) return;
   channel.running = nullptr;
   if (channel.waiting.empty()) return;
-  channel.running = channel.waiting.front();
+  take_turn(*channel.waiting.front());
   channel.waiting.erase(channel.waiting.begin());
 }
 

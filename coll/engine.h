@@ -25,6 +25,7 @@
 #include "coll/area.h"
 #include "coll/links.h"
 #include "coll/plan.h"
+#include "coll/shown.h"
 #include "fabrics/request.h"
 
 namespace rlx {
@@ -49,6 +50,7 @@ struct Channel {
   std::uint64_t calls = 0;         // collectives started, of any kind
   std::uint64_t history = 0;       // of the fingerprints of all of them
   std::uint64_t shared_calls = 0;  // of those, plans in shared memory
+  ShownStores shown;               // as chosen by all for the shared plan under way
   std::vector<Task*> waiting;      // shared plans behind the running one, first is next
   Task* running = nullptr;         // the shared plan under way
   std::vector<CallText> recent;    // ring of the last calls by number, for reports
@@ -118,6 +120,7 @@ class Engine final : public RequestOwner {
   struct Impl;
   Task* make_task(const Job& job);
   void begin(Task& task, const Job& job);
+  void take_turn(Task& task);
   bool step(Task& task);
   void end(Task& task);
   void end(Task& task, const Error& why);

@@ -2,7 +2,7 @@ EXTRA_DIST += coll/README.md
 # Sources of coll/: plans, the engine, algorithms and selection (libcoll.la).
 noinst_LTLIBRARIES += libcoll.la
 libcoll_la_SOURCES = \
-  coll/shape.h coll/shape.cc coll/plan.h coll/plan.cc coll/area.h \
+  coll/shape.h coll/shape.cc coll/plan.h coll/plan.cc coll/area.h coll/shown.h \
   coll/links.h coll/links.cc coll/engine.h coll/engine.cc coll/task.h coll/task.cc coll/task_chain.cc \
   coll/trouble.h coll/trouble.cc coll/collectives.h coll/collectives.cc \
   coll/simulate.h coll/simulate.cc coll/check_plan.cc \

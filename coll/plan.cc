@@ -59,13 +59,15 @@ PlanBuilder::Id PlanBuilder::add(Step step) {
 
 PlanBuilder::Id PlanBuilder::copy(Ref dst, Ref src, std::uint64_t n_bytes, kernels::Stores stores) {
   const std::uint32_t d = add_refs({dst}), s = add_refs({src});
-  return add({.what = Do::copy,
-              .stores = stores,
-              .n_dst = 1,
-              .n_src = 1,
-              .dst = d,
-              .src = s,
-              .n = n_bytes});
+  const Id id = add({.what = Do::copy,
+                     .stores = stores,
+                     .n_dst = 1,
+                     .n_src = 1,
+                     .dst = d,
+                     .src = s,
+                     .n = n_bytes});
+  if (dst.space == Space::slot || dst.space == Space::stage || dst.space == Space::result) show(id);
+  return id;
 }
 
 PlanBuilder::Id PlanBuilder::reduce(const std::vector<Ref>& dsts, const std::vector<Ref>& srcs,
@@ -150,6 +152,12 @@ void PlanBuilder::after(Id later, Id earlier) { edges_.emplace_back(earlier, lat
 
 void PlanBuilder::after(Id later, const std::vector<Id>& earlier) {
   for (const Id id : earlier) after(later, id);
+}
+
+void PlanBuilder::show(Id step) {
+  Step& s = plan_.steps[step];
+  const std::uint64_t unit = s.what == Do::reduce ? size_of(plan_.dtype) : 1;
+  s.shown = s.n * unit >= kShownFrom;
 }
 
 Plan PlanBuilder::seal() && {

@@ -59,6 +59,7 @@ enum class Do : std::uint8_t {
 struct Step {
   Do what = Do::stop;
   kernels::Stores stores = kernels::Stores::cached;
+  bool shown = false;   // copy, reduce: for peers; how to store is decided then (coll/shown.h)
   bool divide = false;  // reduce, claim: avg's division follows
   std::uint16_t n_dst = 0, n_src = 0;
   std::int32_t peer = 0;
@@ -83,6 +84,9 @@ struct Plan {
   Op op = Op::sum;
   bool exact = false;
 };
+
+// From here on, bytes, it matters how blocks are stored that peers read next.
+inline constexpr std::uint64_t kShownFrom = 4096;
 
 // Builds a plan; steps are named by the number that adding them returned.
 class PlanBuilder {
@@ -117,6 +121,8 @@ class PlanBuilder {
 
   // avg: the reduction of this step is the last one, the division follows it.
   void finish(Id step) { plan_.steps[step].divide = plan_.op == Op::avg; }
+  // Peers read what this reduction writes next, and this rank does not. (Of copies it is known.)
+  void show(Id step);
   // Graph: `later` starts when `earlier` is done.
   void after(Id later, Id earlier);
   void after(Id later, const std::vector<Id>& earlier);

@@ -102,7 +102,9 @@ void StagedReduction::reduce(std::uint64_t k) {
   // What goes past the caches is not read again: it comes last. Else `result`, whose lines the
   // others have read, comes last.
   const bool out_last = others_take && params_.results == kernels::Stores::streaming;
-  b_.finish(b_.reduce({takes_ && !out_last ? out : result}, leaves, own.n));
+  const auto sum = b_.reduce({takes_ && !out_last ? out : result}, leaves, own.n);
+  b_.finish(sum);
+  if (!takes_) b_.show(sum);
   if (!takes_ || !others_take) return;
   if (out_last)
     b_.copy(out, result, own.n * size_, params_.results);

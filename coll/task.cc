@@ -66,7 +66,7 @@ void Task::bind(const Job& job, std::uint64_t number, std::uint64_t shared) {
     text.clear();
     mismatched_with = -1;
   }
-  idle_since_ns = 0;
+  idle_since_ns = spent_ns = 0;
   channel = job.channel;
   plan = job.plan;
   if (job.owned) {
@@ -84,6 +84,8 @@ void Task::bind(const Job& job, std::uint64_t number, std::uint64_t shared) {
   // differs.
   fingerprint = channel->history = (channel->history ^ job.fingerprint ^ number) * kCallMix;
   tmp.reserve(plan->tmp_bytes);
+  shown = kernels::Stores::cached;
+  timed = false;
   at_step = at_peer = 0;
   shared_number = shared;
   bind_spaces();
@@ -110,6 +112,12 @@ void Task::fail_with(Code why, std::string what) {
   ended = true;
 }
 
+void Task::choose_stores() {
+  if (out_bytes < kShownFrom) return;
+  shown = channel->shown.begin(channel->group.areas, static_cast<Coll>(call.coll), out_bytes);
+  timed = channel->shown.asks();
+}
+
 // Where Refs lead, decided once for the call; line and slot alternate.
 void Task::bind_spaces() {
   base[static_cast<int>(Space::in)] = in;
@@ -126,13 +134,26 @@ void Task::bind_spaces() {
 
 // --- steps of both forms ---------------------------------------------------------------------
 
+// Waiting does not count: when the others come has other reasons. Stores count until they are out.
+void Task::work(const Step& step) {
+  const std::int64_t began_ns = timed ? now_ns() : 0;
+  if (step.what == Do::copy)
+    copy(step);
+  else
+    reduce(step, 0, step.n);
+  if (!timed) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  spent_ns += now_ns() - began_ns;
+}
+
 void Task::reduce(const Step& step, std::uint64_t first, std::uint64_t count) {
   const std::size_t size = size_of(plan->dtype);
   if (dsts.size() != step.n_dst) dsts.resize(step.n_dst);
   if (srcs.size() != step.n_src) srcs.resize(step.n_src);
   for (int i = 0; i < step.n_dst; ++i) dsts[i] = at(plan->refs[step.dst + i]) + first * size;
   for (int i = 0; i < step.n_src; ++i) srcs[i] = at(plan->refs[step.src + i]) + first * size;
-  if (!step.divide) return combine(*plan, dsts, srcs, count, step.stores);
+  const kernels::Stores stores = step.shown ? shown : step.stores;
+  if (!step.divide) return combine(*plan, dsts, srcs, count, stores);
 
   // The division happens in a small block before it goes out: peers' lines are written once.
   alignas(64) std::byte block[4096];
@@ -144,7 +165,7 @@ void Task::reduce(const Step& step, std::uint64_t first, std::uint64_t count) {
     combine(*plan, to_block, srcs, n, kernels::Stores::cached);
     kernels::divide(plan->dtype, block, n, n_ranks);
     for (void*& dst : dsts) {
-      kernels::copy(dst, block, n * size, step.stores);
+      kernels::copy(dst, block, n * size, stores);
       dst = static_cast<std::byte*>(dst) + n * size;
     }
     for (const void*& src : srcs) src = static_cast<const std::byte*>(src) + n * size;
@@ -157,7 +178,7 @@ void Task::copy(const Step& step) {
   if (step.n <= kTinyBytes)
     std::memcpy(dst, src, step.n);
   else
-    kernels::copy(dst, src, step.n, step.stores);
+    kernels::copy(dst, src, step.n, step.shown ? shown : step.stores);
 }
 
 // --- graphs ----------------------------------------------------------------------------------

@@ -36,6 +36,9 @@ struct Task final : Request {
   std::byte* out = nullptr;
   std::uint64_t in_bytes = 0, out_bytes = 0;
   bool pooled = false;
+  kernels::Stores shown = kernels::Stores::cached;  // of what is_shown()
+  bool timed = false;                               // somebody asks what that took:
+  std::int64_t spent_ns = 0;                        // in steps that copy and reduce
   CallText call;
   std::uint64_t fingerprint = 0;    // of the call and all before it on the communicator
   std::uint64_t shared_number = 0;  // among the plans in shared memory; plans with messages: 0
@@ -66,6 +69,8 @@ struct Task final : Request {
 
   // Before the first advance: binds to the job.
   void bind(const Job& job, std::uint64_t number, std::uint64_t shared);
+  // A plan in shared memory, when those before it have ended: how to store what peers read next.
+  void choose_stores();
   // As far as it goes now; true if anything moved. When the plan is at its end, or something went
   // wrong, `ended` is set (and `trouble` in the second case).
   bool advance(Links& links);
@@ -96,6 +101,7 @@ struct Task final : Request {
   void finish_step(std::uint32_t step);
   void check_in_flight();
   void note_arrival(int peer);
+  void work(const Step& step);
   void copy(const Step& step);
   void reduce(const Step& step, std::uint64_t first, std::uint64_t count);
   void bind_spaces();

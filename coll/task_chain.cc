@@ -21,6 +21,9 @@ bool Task::advance_chain(Links& links) {
     const Step& step = plan->steps[at_step];
     if (step.what == Do::stop) {
       if (plan->offers) check_given_up();
+      if (timed)
+        channel->shown.took(area(channel->group.rank),
+                            static_cast<double>(spent_ns) / static_cast<double>(out_bytes));
       ended = true;
       return true;
     }
@@ -46,10 +49,8 @@ Task::Ran Task::run_chain_step(const Step& step, Links& links) {
   Ran ran = Ran::done;
   switch (step.what) {
     case Do::copy:
-      copy(step);
-      break;
     case Do::reduce:
-      reduce(step, 0, step.n);
+      work(step);
       break;
     case Do::arrive:
       arrive(step, links);

@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "base/cgroup.h"
+#include "base/faster_way.h"
 #include "fabrics/endpoint.h"
-#include "fabrics/faster_way.h"
 #include "fabrics/host.h"
 #include "fabrics/list.h"
 
@@ -56,6 +56,10 @@ struct Grant {
   std::uint64_t n_bytes;  // wanted: less than the message if the receive is shorter
   std::uint64_t id;       // of the stream
 };
+
+// How a receiver takes a message that it may read from the sender's memory: one copy, in which the
+// kernel pins each page, or two copies at the same time.
+enum class Take : std::uint8_t { kRead, kSent };
 
 // Ids of streams: the receiver's numbers follow a grant, the sender's an eager head.
 inline constexpr std::uint64_t kSenderNumbered = std::uint64_t{1} << 63;
@@ -151,7 +155,7 @@ struct PeerState {
   std::uint64_t held = 0;         // charge that we have not given back
   std::uint64_t owed = 0;         // part of it that may be given back
   std::uint32_t n_requests = 0;   // unanswered, from this peer
-  FasterWay faster_way;           // to take its large messages
+  FasterWay<Take> faster_way;     // to take its large messages
   std::int64_t taken_ns = 0;      // when the last of them was complete
   RecvOp* placed = nullptr;       // whose buffer an eager body is being read into
 

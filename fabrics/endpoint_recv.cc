@@ -245,7 +245,7 @@ void Endpoint::Impl::answer(Message* message) {
   if (message->address == 0 || message->n_wanted == 0) return grant(message);
   if (message->may_choose) {
     message->began_ns = now_ns();
-    if (peers[message->source].faster_way.choose(message->n_wanted) == FasterWay::kSent)
+    if (peers[message->source].faster_way.choose(message->n_wanted) == Take::kSent)
       return grant(message);
   }
   message->stage = Message::Stage::kReading;
@@ -314,8 +314,7 @@ void Endpoint::Impl::complete(Message* message) {
     const bool read = message->stage == Message::Stage::kReading;
     // Of several at once each waits for those before it.
     const std::int64_t now = now_ns(), began = std::max(message->began_ns, peer.taken_ns);
-    peer.faster_way.took(read ? FasterWay::kRead : FasterWay::kSent, message->n_wanted,
-                         now - began);
+    peer.faster_way.took(read ? Take::kRead : Take::kSent, message->n_wanted, now - began);
     peer.taken_ns = now;
   }
   finish_recv(message->op, message->source, message->tag, message->n_bytes);

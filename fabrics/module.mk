@@ -12,5 +12,5 @@ libfabrics_la_SOURCES = \
   fabrics/host.h fabrics/host.cc fabrics/self.h fabrics/self.cc \
   fabrics/shm.h fabrics/shm.cc fabrics/shm_area.h fabrics/shm_area.cc fabrics/shm_pool.h fabrics/shm_pool.cc \
   fabrics/shm_ring.h fabrics/shm_segment.h fabrics/shm_segment.cc \
-  fabrics/faster_way.h fabrics/endpoint.h fabrics/endpoint.cc fabrics/endpoint_impl.h fabrics/endpoint_send.cc \
+  fabrics/endpoint.h fabrics/endpoint.cc fabrics/endpoint_impl.h fabrics/endpoint_send.cc \
   fabrics/endpoint_recv.cc fabrics/endpoint_failure.cc fabrics/registry.h fabrics/registry.cc

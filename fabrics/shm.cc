@@ -26,7 +26,7 @@ namespace rlx {
 namespace {
 
 // Of longer messages the receiver may read the sender's memory instead of having them streamed
-// through the ring: what each way costs differs by machine and moment (faster_way.h).
+// through the ring: what each way costs differs by machine and moment (base/faster_way.h).
 constexpr std::uint64_t kOfferFrom = 8 << 10;
 constexpr std::uint32_t kPieceBytes = 8 << 10;
 constexpr int kEndingMs = 500;

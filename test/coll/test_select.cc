@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include <criterion/criterion.h>
 
+#include <array>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "coll/select.h"
+#include "coll/shown.h"
 
 using namespace rlx;
 
@@ -140,4 +144,55 @@ Test(select, stores_results_past_caches_that_they_would_fill) {
   // Input and output of four ranks.
   cr_expect(stores((1 << 20) - 1) == kernels::Stores::cached);
   cr_expect(stores(1 << 20) == kernels::Stores::streaming);
+}
+
+namespace {
+
+// Ranks that call broadcast over and over, one after the other, and what either way takes them.
+struct Showing {
+  explicit Showing(int n_ranks) : shown(n_ranks), cost(n_ranks) {
+    for (int r = 0; r < n_ranks; ++r) {
+      memory.emplace_back(std::make_unique<std::byte[]>(sizeof(Area) + alignof(Area)));
+      const auto at = reinterpret_cast<std::uintptr_t>(memory.back().get());
+      areas.push_back(
+          reinterpret_cast<Area*>((at + alignof(Area) - 1) / alignof(Area) * alignof(Area)));
+    }
+  }
+  // How many of the calls streamed; all ranks must do the same.
+  int calls(int n, Coll coll = Coll::broadcast, std::uint64_t n_bytes = 100 << 10) {
+    int n_streamed = 0;
+    for (int i = 0; i < n; ++i) {
+      int streams = 0;
+      for (std::size_t r = 0; r < areas.size(); ++r)
+        streams += shown[r].begin(areas, coll, n_bytes) == kernels::Stores::streaming;
+      cr_assert(streams == 0 || streams == static_cast<int>(areas.size()), "%d of %zu ranks stream",
+                streams, areas.size());
+      n_streamed += streams != 0;
+      // A rank may be through before another has begun; the slow ones publish last.
+      for (std::size_t r = areas.size(); r-- > 0;)
+        if (shown[r].asks()) shown[r].took(*areas[r], cost[r][streams != 0]);
+    }
+    return n_streamed;
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> memory;
+  std::vector<Area*> areas;
+  std::vector<ShownStores> shown;
+  std::vector<std::array<double, 2>> cost;  // cached, streaming
+};
+
+}  // namespace
+
+// The root of a broadcast stores faster into its cache; what that costs the others only they see.
+Test(shown, all_ranks_store_as_is_best_for_all) {
+  Showing far(3);
+  far.cost = {{{1.0, 1.2}}, {{5.0, 1.0}}, {{5.0, 1.0}}};
+  far.calls(14);
+  cr_expect_eq(far.calls(500), 500);
+  // Placed near each other meanwhile.
+  far.cost = {{{1.0, 1.2}}, {{1.0, 2.0}}, {{1.0, 2.0}}};
+  far.calls(1100);
+  cr_expect_eq(far.calls(400), 0);
+  cr_expect_eq(far.calls(12, Coll::all_reduce), 6, "another collective is tried by itself");
+  cr_expect_eq(far.calls(4, Coll::broadcast, 16 << 20), 2, "and so is another size");
 }

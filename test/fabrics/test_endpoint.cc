@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fabrics/faster_way.h"
 #include "test/fabrics/endpoint_bodies.h"
 #include "test/fabrics/endpoint_world.h"
 
@@ -74,38 +73,6 @@ void send_more_than_32_bits_count(Endpoint& ep) {
 }
 
 }  // namespace
-
-Test(faster_way, is_found_kept_and_looked_for_again) {
-  FasterWay ways;
-  // A byte; cold: of a message that came another way than the one before.
-  double read_ns = 0.1, cold_read_ns = 0.35, sent_ns = 0.3;
-  auto last = FasterWay::kRead;
-  const auto message = [&](std::uint64_t n_bytes) {
-    const auto way = ways.choose(n_bytes);
-    const double ns = way == FasterWay::kSent ? sent_ns : last == way ? read_ns : cold_read_ns;
-    ways.took(way, n_bytes, static_cast<std::int64_t>(ns * static_cast<double>(n_bytes)));
-    last = way;
-    return way;
-  };
-  const auto share_read = [&](int n_messages) {
-    int n = 0;
-    for (int i = 0; i < n_messages; ++i) n += message(1 << 20) == FasterWay::kRead;
-    return static_cast<double>(n) / n_messages;
-  };
-  share_read(12);
-  cr_expect_geq(share_read(1280), 0.97);
-  read_ns = cold_read_ns = 1.2;
-  share_read(1200);
-  cr_expect_leq(share_read(1280), 0.03);
-  read_ns = 0.1, cold_read_ns = 0.35;
-  share_read(1200);
-  cr_expect_geq(share_read(1280), 0.97);
-  // One that took long for another reason changes nothing, and sizes are apart.
-  ways.took(FasterWay::kRead, 1 << 20, std::int64_t{1} << 40);
-  cr_expect_geq(share_read(1280), 0.97);
-  read_ns = cold_read_ns = 1.2;
-  cr_expect(message(64 << 20) == FasterWay::kRead);  // not known yet
-}
 
 Test(endpoint, every_size_arrives_whole, .timeout = 200) {
   for (int n : {1, 2, 3}) everywhere(n, exchange_all_sizes);
