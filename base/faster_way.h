@@ -27,7 +27,8 @@ class WayTrial {
     if (n_until_trial_-- == 0) {
       n_tries_ = large ? 2 : 6;
       for (const int way : {0, 1}) n_to_try_[way] = n_to_see_[way] = n_tries_;
-      n_until_trial_ = kLookAgain;
+      n_until_trial_ = period_;
+      period_ = std::min(2 * period_, kLookAgain);
     }
     for (const int way : {0, 1})
       if (n_to_try_[way] > 0) return --n_to_try_[way], way;
@@ -50,13 +51,14 @@ class WayTrial {
   void set_best(int way) { best_ = way; }
 
  private:
-  // The way that is not best costs up to ten times as much: tried this rarely, 5 % on average.
-  static constexpr std::int64_t kLookAgain = 1024;
+  // The way that is not best costs up to ten times as much: tried this rarely, 5 % on average. At
+  // first more often: a young process meets cold pages and clocks.
+  static constexpr std::int64_t kLookSoon = 64, kLookAgain = 1024;
 
   int n_tries_ = 0, n_to_try_[2] = {0, 0}, n_to_see_[2] = {0, 0};
   double cost_[2] = {0, 0};  // of the last trial
   int best_ = 0;
-  std::int64_t n_until_trial_ = 0;
+  std::int64_t n_until_trial_ = 0, period_ = kLookSoon;
 };
 
 // By size, judged by what it takes here. Way: an enumeration with the values 0 and 1.

@@ -160,6 +160,8 @@ Test(faster_way, is_found_kept_and_looked_for_again) {
     return static_cast<double>(n) / n_messages;
   };
   share_read(12);
+  cr_expect_eq(share_read(50), 1);
+  share_read(3000);
   cr_expect_geq(share_read(8192), 0.97);
   read_ns = cold_read_ns = 1.2;
   share_read(1100);
