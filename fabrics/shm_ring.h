@@ -91,8 +91,10 @@ class RingWriter {
       body_next_ = start + body_room(frame.n_pay);
       copy_bytes(slot.room, frame.ext, frame.n_ext);
     }
-    // The first slots are free if all frames before this one have been read.
-    const bool anew = frames_read_ == next_ && slot_next_ % RingMemory::kSlots >= kAnewFromSlot;
+    // The first slots are free if all frames before this one have been read. Now and then all slots
+    // are gone through, so that none keeps a number until its turn comes again, after 2^32 frames.
+    const bool anew = frames_read_ == next_ && slot_next_ % RingMemory::kSlots >= kAnewFromSlot &&
+                      next_ % kRoundEvery >= RingMemory::kSlots;
     slot_next_ = anew ? (slot_next_ | (RingMemory::kSlots - 1)) + 1 : slot_next_ + 1;
     ends_[next_ % RingMemory::kSlots] = {slot_next_, body_next_};
     std::memcpy(&slot.place, &place, sizeof place);
@@ -170,6 +172,7 @@ class RingWriter {
 
   static constexpr std::uint32_t kFetchAhead = 1024;  // measured: more lines at a time take longer
   static constexpr std::uint32_t kAnewFromSlot = 3, kAnewFromByte = 4096;
+  static constexpr std::uint32_t kRoundEvery = 1U << 20;  // frames
 
   // Where the slot and the body behind a frame begin.
   struct Ends {
