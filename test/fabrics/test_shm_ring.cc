@@ -74,6 +74,20 @@ class Pair {
   Direction ways_[2];
 };
 
+// One frame there, one back, n times.
+void send_in_turn(Direction& to, Direction& from, const Frame& frame, std::uint32_t n) {
+  for (std::uint32_t i = 0; i < 2 * n; ++i) {
+    Direction& way = i % 2 == 0 ? to : from;
+    Direction& back = i % 2 == 0 ? from : to;
+    cr_assert(way.out.write(frame, back.in.n_read()));
+    back.in.told();
+    FrameView view;
+    cr_assert(way.in.look(view) == RingReader::Seen::kFrame);
+    back.out.learn(way.in.heard());
+    cr_assert_not(way.in.release(), "an acknowledgement of its own, where frames carry it");
+  }
+}
+
 std::string text_of(std::mt19937& random, std::size_t n) {
   std::string text(n, '\0');
   for (char& c : text) c = static_cast<char>(random());
@@ -116,6 +130,7 @@ Test(ring, what_is_unread_stays_and_room_comes_back) {
         cr_assert_eq(pair.n_unread(rank), 0);
         if (telling == Telling::kWithFrames) pair.write(rank, "", 0);
       }
+    for (const int rank : {0, 1}) cr_assert(pair.write(rank, std::string(8192, 'x'), 0));
   }
 }
 
@@ -123,16 +138,7 @@ Test(ring, messages_in_turn_use_the_same_few_lines) {
   Direction to, from;
   const std::string text(1024, 'x');
   const Frame frame{.type = 1, .pay = text.data(), .n_pay = 1024};
-  for (int i = 0; i < 1000; ++i)
-    for (auto* way : {&to, &from}) {
-      Direction& back = way == &to ? from : to;
-      cr_assert(way->out.write(frame, back.in.n_read()));
-      back.in.told();
-      FrameView view;
-      cr_assert(way->in.look(view) == RingReader::Seen::kFrame);
-      back.out.learn(way->in.heard());
-      cr_assert_not(way->in.release(), "an acknowledgement of its own, where frames carry it");
-    }
+  send_in_turn(to, from, frame, 1000);
   for (const auto* way : {&to, &from}) {
     int n_used = 0;
     for (const RingSlot& slot : way->memory->slots) {
@@ -149,16 +155,7 @@ Test(ring, no_slot_keeps_its_number) {
   Direction to, from;
   const Frame frame{.type = 1};
   constexpr std::uint32_t kFrames = 3 << 20;
-  for (std::uint32_t i = 0; i < kFrames; ++i)
-    for (auto* way : {&to, &from}) {
-      Direction& back = way == &to ? from : to;
-      cr_assert(way->out.write(frame, back.in.n_read()));
-      back.in.told();
-      FrameView view;
-      cr_assert(way->in.look(view) == RingReader::Seen::kFrame);
-      back.out.learn(way->in.heard());
-      way->in.release();
-    }
+  send_in_turn(to, from, frame, kFrames);
   for (const RingSlot& slot : to.memory->slots)
     cr_assert_geq(static_cast<std::uint32_t>(slot.word), kFrames - (2 << 20));
 }
