@@ -53,6 +53,9 @@ static_assert(sizeof(RingSlot) == 128);
 // In shared memory, zero at the start, followed by n_body_bytes.
 struct RingMemory {
   static constexpr std::uint32_t kSlots = 64;
+  // So many frames read that the writer may not know of are acknowledged. The first slots are used
+  // anew only behind as many: a writer that waits for room waits for a reader who has that many.
+  static constexpr std::uint32_t kAckFrames = 16;
 
   alignas(128) std::atomic<std::uint32_t> acknowledged;  // frames read, modulo 2^32
   alignas(128) RingSlot slots[kSlots];
@@ -93,7 +96,8 @@ class RingWriter {
     }
     // The first slots are free if all frames before this one have been read. Now and then all slots
     // are gone through, so that none keeps a number until its turn comes again, after 2^32 frames.
-    const bool anew = frames_read_ == next_ && slot_next_ % RingMemory::kSlots >= kAnewFromSlot &&
+    const bool anew = frames_read_ == next_ &&
+                      slot_next_ % RingMemory::kSlots >= RingMemory::kAckFrames &&
                       next_ % kRoundEvery >= RingMemory::kSlots;
     slot_next_ = anew ? (slot_next_ | (RingMemory::kSlots - 1)) + 1 : slot_next_ + 1;
     ends_[next_ % RingMemory::kSlots] = {slot_next_, body_next_};
@@ -171,7 +175,7 @@ class RingWriter {
   }
 
   static constexpr std::uint32_t kFetchAhead = 1024;  // measured: more lines at a time take longer
-  static constexpr std::uint32_t kAnewFromSlot = 3, kAnewFromByte = 4096;
+  static constexpr std::uint32_t kAnewFromByte = 4096;
   static constexpr std::uint32_t kRoundEvery = 1U << 20;  // frames
 
   // Where the slot and the body behind a frame begin.
@@ -231,7 +235,8 @@ class RingReader {
     ++next_;
     slot_ = anew_ ? 0 : (slot_ + 1) % RingMemory::kSlots;
     body_untold_ += n_body_;
-    return next_ - frames_told_ >= kAckFrames || body_untold_ >= shape_.n_body_bytes / 4;
+    return next_ - frames_told_ >= RingMemory::kAckFrames ||
+           body_untold_ >= shape_.n_body_bytes / 4;
   }
   // What the frame in view says of the other direction.
   std::uint16_t heard() const { return heard_; }
@@ -250,8 +255,6 @@ class RingReader {
   }
 
  private:
-  static constexpr std::uint32_t kAckFrames = 16;
-
   const RingSlot& slot() const { return memory_->slots[slot_]; }
 
   RingMemory* memory_ = nullptr;
