@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include "base/fd.h"
 
@@ -35,6 +36,12 @@ Result<std::string> read_file(const std::string& path, std::size_t most) {
     size += static_cast<std::size_t>(n);
   }
   return fail(Code::kInvalid, fmt::format("{} is larger than {} bytes", path, most));
+}
+
+Status print_out(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return {};
+  return fail_errno("cannot write standard output");
 }
 
 }  // namespace rlx

@@ -91,9 +91,9 @@ void Head::run(JobSpec job) {
 
 // Says what every rank is doing, or who has not answered yet, before all are ended.
 void Head::time_is_up() {
+  if (ending_) return end(line_.end.kill_grace_s);
   const std::string text =
       outcome_.timed_out(line_.end.timeout_s, line_.end.timeout_exit_code.value_or(kExitTimeout));
-  if (text.empty()) return end(line_.end.kill_grace_s);
   time_limit_ = loop_.after(line_.end.stacks ? kStackTime : kReportTime,
                             [this] { failed("", line_.end.kill_grace_s); });
   error(text);

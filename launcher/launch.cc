@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/knobs.h"
 #include "launcher/agent.h"
 #include "launcher/described.h"
@@ -117,8 +118,12 @@ LaunchEnd Launch::run() {
   if (planned_ && line_.dry_run) {
     if (line_.verbosity > 0)
       for (const auto& note : notes()) fmt::print(stderr, "rlxrun: {}\n", note);
-    fmt::print("{}", displayed(line_, plan_));
-    return {};
+    LaunchEnd end;
+    if (const Status shown = print_out(displayed(line_, plan_)); !shown) {
+      fmt::print(stderr, "rlxrun: {}\n", shown.error().text);
+      end.exit_code = 1;
+    }
+    return end;
   }
   const Guard guard = Guard::start();
   HeadSetup setup;
@@ -229,8 +234,8 @@ void Launch::nodes_are_known(Head& head, const Cluster& cluster, Facts facts) {
                           status.error().code == Code::kInvalid ? kExitUsage : 1);
   for (const auto& note : notes()) head.note(note);
   if (line_.dry_run) {
-    fmt::print("{}", displayed(line_, plan_));
-    return head.give_up({}, 0);
+    const Status shown = print_out(displayed(line_, plan_));
+    return shown ? head.give_up({}, 0) : head.give_up({shown.error().text}, 1);
   }
   start(head, cluster);
 }

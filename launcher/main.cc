@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/knobs.h"
 #include "launcher/daemon.h"
 #include "launcher/help.h"
@@ -29,7 +30,7 @@ int complain(const std::string& text, int exit_code) {
   return exit_code;
 }
 
-std::optional<std::string> print_what_was_asked(Action action) {
+std::optional<std::string> text_that_was_asked(Action action) {
   switch (action) {
     case Action::kHelp:
       return help_text();
@@ -46,13 +47,19 @@ std::optional<std::string> print_what_was_asked(Action action) {
   return std::nullopt;
 }
 
+// What was asked for, alone.
+int show(const std::string& text) {
+  const Status shown = print_out(text);
+  return shown ? 0 : complain(shown.error().text, 1);
+}
+
 int print_status(const Environment& environment, bool as_json) {
   std::vector<std::string> silent;
   const auto running = running_launchers(scratch_parents(environment), silent);
-  fmt::print("{}", as_json ? json_of(running) : table_of(running));
+  const int exit_code = show(as_json ? json_of(running) : table_of(running));
   for (const auto& directory : silent)
     fmt::print(stderr, "rlxrun: the launcher of {} does not answer (stopped?)\n", directory);
-  return 0;
+  return exit_code;
 }
 
 constexpr int kMostDoublings = 5;  // of the pause before a restart
@@ -125,10 +132,7 @@ int main(int argc, char** argv) {
   ensure_home(environment);
   auto line = parse_command_line({argv + std::min(argc, 1), argv + argc});
   if (!line) return complain(line.error().text, kExitUsage);
-  if (const auto text = print_what_was_asked(line->action)) {
-    fmt::print("{}", *text);
-    return 0;
-  }
+  if (const auto text = text_that_was_asked(line->action)) return show(*text);
   if (line->action == Action::kStatus) return print_status(environment, line->json);
   if (auto status = check_knobs(); !status) return complain(status.error().text, kExitUsage);
   // No destructors of statics: a writer stuck behind a reader that does not read must not hold us.

@@ -119,7 +119,7 @@ class Mapper {
       return n > 1 ? " and so on " + counted(n - 1, "more host") : "";
     };
     if (n_crowded_ > 0 && !options_.oversubscribe)
-      add_note(mapping_.note, core_note_ + more(n_crowded_) + " (--oversubscribe: no such note)");
+      add_note(mapping_.note, core_note_ + more(n_crowded_) + " (--oversubscribe silences this)");
     if (n_lacking_cpus_ > 0) add_note(mapping_.note, cpu_note_ + more(n_lacking_cpus_));
     if (n_sharing_gpus_ > 0) add_note(mapping_.note, gpu_note_ + more(n_sharing_gpus_));
   }

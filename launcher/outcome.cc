@@ -86,8 +86,9 @@ std::vector<std::string> Outcome::take_start_problems() {
 }
 
 std::string Outcome::timed_out(double seconds, int exit_code) {
-  return fail_with(exit_code,
-                   fmt::format("the job did not end within {:g} s (--timeout)", seconds));
+  std::string line = fmt::format("the job did not end within {:g} s (--timeout)", seconds);
+  fail_with(exit_code, line);
+  return line;
 }
 
 std::string Outcome::interrupted(int signal_number) {

@@ -23,7 +23,8 @@ std::string text_of(const RankName& rank);
 
 class Outcome {
  public:
-  // Each returns the line to print, or "" when this was no failure or not the first.
+  // Each returns the line to print, or "" when this was no failure or not the first; timed_out() is
+  // told in any case.
   std::string rank_exited(const RankName& rank, int wait_status, const pmix::RankState& state);
   std::string rank_stayed_out(const RankName& rank);
   std::string rank_aborted(const RankName& rank, int status, const std::string& message);

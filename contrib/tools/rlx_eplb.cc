@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/file.h"
 #include "base/words.h"
 #include "config.h"
 #include "contrib/tools/eplb_files.h"
@@ -152,10 +153,9 @@ int complain(const Error& error, int code) {
   return code;
 }
 
-int print_out(const std::string& text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (written && std::fflush(stdout) == 0) return 0;
-  return complain(fail_errno("cannot write standard output").value(), 1);
+int show(const std::string& text) {
+  const Status shown = print_out(text);
+  return shown ? 0 : complain(shown.error(), 1);
 }
 
 std::string title_of(const Options& o) {
@@ -211,16 +211,16 @@ int run(const Options& o) {
   if (report.budget >= 0 && plan->fetches() > report.budget)
     fmt::print(stderr, "rlx-eplb: --budget {} is {}: {}\n", o.budget,
                counted(report.budget, "slot"), budget_words(*plan));
-  if (o.explain) return print_out(table(report));
-  return o.out.empty() && o.html.empty() ? print_out(json) : 0;
+  if (o.explain) return show(table(report));
+  return o.out.empty() && o.html.empty() ? show(json) : 0;
 }
 
 int start(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--help" || word == "-h") return print_out(kHelp);
-    if (word == "--man") return print_out(man_page());
-    if (word == "--version") return print_out(fmt::format("rlx-eplb {}\n", PACKAGE_VERSION));
+    if (word == "--help" || word == "-h") return show(kHelp);
+    if (word == "--man") return show(man_page());
+    if (word == "--version") return show(fmt::format("rlx-eplb {}\n", PACKAGE_VERSION));
   }
   const auto options = parse(argc, argv);
   if (options) return run(*options);

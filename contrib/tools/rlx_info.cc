@@ -3,12 +3,15 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
+#include "base/file.h"
 #include "base/knobs.h"
 #include "base/topology.h"
 #include "coll/algorithm.h"
@@ -301,4 +304,16 @@ int run(const std::vector<std::string_view>& words) {
 }  // namespace
 }  // namespace rlx
 
-int main(int argc, char** argv) { return rlx::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  rlx::Status shown;
+  try {
+    const int exit_code = rlx::run({argv + 1, argv + argc});
+    shown = rlx::print_out("");
+    if (shown) return exit_code;
+  } catch (const std::system_error& e) {  // of fmt
+    errno = e.code().value();
+    shown = rlx::fail_errno("cannot write standard output");
+  }
+  fmt::print(stderr, "rlx-info: {}\n", shown.error().text);
+  return 1;
+}

@@ -166,6 +166,16 @@ Test(output, that_a_full_disk_loses_is_told_once_a_file, .timeout = 60) {
   }
 }
 
+Test(output, that_was_asked_for_alone_is_not_lost_in_silence, .timeout = 60) {
+  for (const std::string words : {"rlxrun --help", "rlxrun --version", "rlxrun --status --json",
+                                  "rlxrun --dry-run -n 1 true", "rlx-info", "rlx-info version"}) {
+    const auto result = run({"sh", "-c", built(words) + " >/dev/full"});
+    cr_expect(
+        result.code == 1 && count(result.err, "cannot write standard output: No space left") == 1,
+        "%s: %s", words.c_str(), result.text().c_str());
+  }
+}
+
 Test(output, is_objects_of_json_whatever_the_bytes, .timeout = 60) {
   const auto result =
       rlxrun_sh("-n 2 --oversubscribe --host localhost:2 --output-json",
