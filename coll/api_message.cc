@@ -197,9 +197,11 @@ Status probe(int source, int tag, rlx_comm comm, int* flag, rlx_status* status, 
   RLX_TRY_ASSIGN(const Address from, receiving_from(*found, source, tag));
   auto& endpoint = g_world->endpoint();
   std::optional<Envelope> envelope;
+  const Error* failure = nullptr;
   const auto look = [&] {
     envelope = endpoint.iprobe(from.world_rank, from.tag, from.mask);
-    return envelope.has_value();
+    if (!envelope) failure = endpoint.why_none_comes(from.world_rank, from.tag);
+    return envelope || failure != nullptr;
   };
   if (!block) {
     g_world->engine().progress();
@@ -209,6 +211,7 @@ Status probe(int source, int tag, rlx_comm comm, int* flag, rlx_status* status, 
         look, fmt::format("probe: no message from {} has arrived",
                           source == RLX_ANY_SOURCE ? "any rank" : fmt::format("rank {}", source))));
   }
+  if (failure != nullptr) return fail(failure->code, failure->text);
   if (flag) *flag = envelope.has_value();
   if (envelope) set_status(status, found, envelope->source, envelope->tag, envelope->n_bytes);
   return {};

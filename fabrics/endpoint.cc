@@ -177,6 +177,9 @@ Request* Endpoint::irecv(int from, std::uint64_t tag, std::uint64_t mask, void* 
 std::optional<Envelope> Endpoint::iprobe(int from, std::uint64_t tag, std::uint64_t mask) const {
   return impl_->iprobe(from, tag, mask);
 }
+const Error* Endpoint::why_none_comes(int from, std::uint64_t tag) const {
+  return impl_->why_none_comes(from, tag);
+}
 bool Endpoint::cancel(Request* request) { return impl_->cancel(request); }
 void Endpoint::abandon(Request* request, std::int64_t after_ms) {
   impl_->abandon(request, after_ms);

@@ -83,6 +83,9 @@ class Endpoint {
                  std::uint64_t n_bytes);
   // The message a receive like this would get now. Call poll() first, or use it inside until().
   std::optional<Envelope> iprobe(int from, std::uint64_t tag, std::uint64_t mask) const;
+  // Why a message that is not here will not come: a rank it may come from has failed. nullptr: it
+  // may come.
+  const Error* why_none_comes(int from, std::uint64_t tag) const;
   // Receives that have matched nothing complete with kCancelled; false if it is too late. A send is
   // not cancelled, but if its peer never takes it, flush() does not wait for that.
   bool cancel(Request* request);

@@ -83,7 +83,10 @@ bool Endpoint::Impl::in_group(std::uint64_t tag, int of) const {
          std::find(group->second.begin(), group->second.end(), of) != group->second.end();
 }
 
-const Error* Endpoint::Impl::failure_for_any_source(std::uint64_t tag) const {
+const Error* Endpoint::Impl::why_none_comes(int from, std::uint64_t tag) const {
+  if (from != kAnySource) return peers[from].failed.get();
+  if (n_failed == 0) [[likely]]
+    return nullptr;
   for (int r = 0; r < size; ++r)
     if (peers[r].failed && in_group(tag, r)) return peers[r].failed.get();
   return nullptr;

@@ -240,7 +240,7 @@ struct Endpoint::Impl final : Sink, RequestOwner {
   void fail_any_source(int rank, const Error& why);
   void broken(int rank, std::string_view what);
   void take_reports();
-  const Error* failure_for_any_source(std::uint64_t tag) const;
+  const Error* why_none_comes(int from, std::uint64_t tag) const;
   bool in_group(std::uint64_t tag, int rank) const;
   void check();
   void nudge(int to);

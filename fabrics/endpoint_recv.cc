@@ -34,11 +34,10 @@ Request* Endpoint::Impl::irecv(int from, std::uint64_t tag, std::uint64_t mask, 
       return op;
     }
   if (from == kAnySource) {
-    if (n_failed != 0) [[unlikely]]
-      if (const Error* why = failure_for_any_source(tag)) {
-        op->finish(why->code, why->text);
-        return op;
-      }
+    if (const Error* why = why_none_comes(from, tag)) [[unlikely]] {
+      op->finish(why->code, why->text);
+      return op;
+    }
   } else if (peers[from].single_bytes < 0) [[unlikely]] {
     const Error* why = peers[from].failed.get();
     op->finish(why ? why->code : Code::kUnreachable,

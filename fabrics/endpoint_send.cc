@@ -5,6 +5,11 @@
 #include "fabrics/endpoint_impl.h"
 
 namespace rlx {
+namespace {
+
+constexpr int kFramesATurn = 1024;  // of one message
+
+}  // namespace
 
 Request* Endpoint::Impl::isend(int to, std::uint64_t tag, const void* data, std::uint64_t n_bytes) {
   PeerState& peer = peers[to];
@@ -126,7 +131,9 @@ void Endpoint::Impl::settle(PeerState& peer, SendOp* op) {
 
 bool Endpoint::Impl::stream(PeerState& peer, SendOp* op) {
   bool moved = false;
-  while (op->n_sent < op->n_total) {
+  // Now and then somebody has to look at what comes back (see RingWriter::learn()).
+  for (int n_frames = 0; op->n_sent < op->n_total; ++n_frames) {
+    if (n_frames == kFramesATurn) return true;
     const std::uint64_t n = std::min<std::uint64_t>(op->n_piece, op->n_total - op->n_sent);
     const Frame frame{.type = kData,
                       .tag = op->stream,

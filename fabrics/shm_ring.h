@@ -108,7 +108,8 @@ class RingWriter {
     return true;
   }
 
-  // What a frame of the other direction said (RingReader::heard()).
+  // What a frame of the other direction said (RingReader::heard()). Nobody may write 65000 frames
+  // without having heard what has come by then.
   void learn(std::uint16_t n_read) {
     set_read(static_cast<std::uint16_t>(n_read - static_cast<std::uint16_t>(frames_read_)));
   }

@@ -152,6 +152,8 @@ RLX_API int rlx_send(const void* data, uint64_t count, rlx_dtype dtype, int dest
  * RLX_ANY_TAG. status may be NULL. */
 RLX_API int rlx_recv(void* data, uint64_t count, rlx_dtype dtype, int source, int tag,
                      rlx_comm comm, rlx_status* status);
+/* A send that is done when this returns gives the request NULL; the calls for "some" and "any" pass
+ * over those. */
 RLX_API int rlx_isend(const void* data, uint64_t count, rlx_dtype dtype, int dest, int tag,
                       rlx_comm comm, rlx_request* request);
 RLX_API int rlx_irecv(void* data, uint64_t count, rlx_dtype dtype, int source, int tag,

@@ -3,9 +3,9 @@
 // checks what the others and the launcher say. Survivors print the library's words and exit with 10
 // + the error's code.
 //
-//   PHASE before_init | after_init | in_collective | in_recv | in_finalize | after_finalize
-//   HOW   kill (SIGKILL) | exit0 | exit3 | stop (SIGSTOP) | mismatch (another collective) | abort
-//   (rlx_abort 7)
+//   PHASE before_init | after_init | in_collective | in_recv | in_probe | in_probe_any | in_iprobe
+//   | in_finalize | after_finalize HOW   kill (SIGKILL) | exit0 | exit3 | stop (SIGSTOP) | mismatch
+//   (another collective) | abort (rlx_abort 7)
 #include <rlx/rlx.h>
 #include <signal.h>
 #include <unistd.h>
@@ -53,6 +53,17 @@ void in_recv() {
   must(rlx_recv(&x, 1, RLX_F32, g_victim, 0, rlx_world(), nullptr));
 }
 
+void in_probe(const std::string& phase) {
+  if (g_rank == g_victim) {
+    usleep(200000);  // others wait already
+    fail_now();
+  }
+  const int source = phase == "in_probe_any" ? RLX_ANY_SOURCE : g_victim;
+  int flag = 0;
+  if (phase != "in_iprobe") must(rlx_probe(source, 0, rlx_world(), nullptr));
+  while (flag == 0) must(rlx_iprobe(source, 0, rlx_world(), &flag, nullptr));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,6 +78,7 @@ int main(int argc, char** argv) {
   if (phase == "after_init" && g_rank == g_victim) fail_now();
   if (phase == "in_collective") in_collective();
   if (phase == "in_recv") in_recv();
+  if (phase.find("probe") != std::string::npos) in_probe(phase);
   if (phase == "in_finalize" && g_rank == g_victim) fail_now();
   must(rlx_finalize());
   if (phase == "after_finalize" && g_rank == g_victim) fail_now();

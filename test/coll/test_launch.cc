@@ -126,6 +126,20 @@ Test(launch, a_rank_that_never_joins_ends_the_job_whatever_is_to_be_done_on_fail
   }
 }
 
+// The launcher does not end them here: they must see it themselves.
+Test(launch, who_looks_for_a_message_of_a_dead_rank_is_told, .timeout = 120) {
+  for (const std::string phase : {"in_recv", "in_probe", "in_probe_any", "in_iprobe"})
+    for (const std::string fabrics : {"RLX_FABRICS=self,shm", "RLX_FABRICS=self,tcp"}) {
+      const auto result = run({built("rlxrun"), "--oversubscribe", "-n", "3", "--on-failure",
+                               "continue", built("test/coll/fail_check"), phase, "kill"},
+                              {.environment = {fabrics}, .timeout_ms = 20000});
+      cr_expect_eq(result.code, 137, "%s %s: %s", phase.c_str(), fabrics.c_str(),
+                   result.text().c_str());
+      cr_expect(has(result.err, "rank 0 saw peer") && has(result.err, "rank 2 saw peer"),
+                "%s %s: %s", phase.c_str(), fabrics.c_str(), result.text().c_str());
+    }
+}
+
 Test(launch, a_deadline_names_the_rank_that_stopped, .timeout = 120) {
   for (const char* phase : {"in_collective", "in_recv"})
     for (const char* fabrics : {"RLX_FABRICS=self,shm", "RLX_FABRICS=self,tcp"}) {
