@@ -84,7 +84,7 @@ void Task::bind(const Job& job, std::uint64_t number, std::uint64_t shared) {
   // differs.
   fingerprint = channel->history = (channel->history ^ job.fingerprint ^ number) * kCallMix;
   tmp.reserve(plan->tmp_bytes);
-  shown = kernels::Stores::cached;
+  shown_stores = kernels::Stores::cached;
   timed = false;
   at_step = at_peer = 0;
   shared_number = shared;
@@ -114,7 +114,8 @@ void Task::fail_with(Code why, std::string what) {
 
 void Task::choose_stores() {
   if (out_bytes < kShownFrom) return;
-  shown = channel->shown.begin(channel->group.areas, static_cast<Coll>(call.coll), out_bytes);
+  shown_stores =
+      channel->shown.begin(channel->group.areas, static_cast<Coll>(call.coll), out_bytes);
   timed = channel->shown.asks();
 }
 
@@ -152,7 +153,7 @@ void Task::reduce(const Step& step, std::uint64_t first, std::uint64_t count) {
   if (srcs.size() != step.n_src) srcs.resize(step.n_src);
   for (int i = 0; i < step.n_dst; ++i) dsts[i] = at(plan->refs[step.dst + i]) + first * size;
   for (int i = 0; i < step.n_src; ++i) srcs[i] = at(plan->refs[step.src + i]) + first * size;
-  const kernels::Stores stores = step.shown ? shown : step.stores;
+  const kernels::Stores stores = step.shown ? shown_stores : step.stores;
   if (!step.divide) return combine(*plan, dsts, srcs, count, stores);
 
   // The division happens in a small block before it goes out: peers' lines are written once.
@@ -178,7 +179,7 @@ void Task::copy(const Step& step) {
   if (step.n <= kTinyBytes)
     std::memcpy(dst, src, step.n);
   else
-    kernels::copy(dst, src, step.n, step.shown ? shown : step.stores);
+    kernels::copy(dst, src, step.n, step.shown ? shown_stores : step.stores);
 }
 
 // --- graphs ----------------------------------------------------------------------------------

@@ -36,9 +36,9 @@ struct Task final : Request {
   std::byte* out = nullptr;
   std::uint64_t in_bytes = 0, out_bytes = 0;
   bool pooled = false;
-  kernels::Stores shown = kernels::Stores::cached;  // of what is_shown()
-  bool timed = false;                               // somebody asks what that took:
-  std::int64_t spent_ns = 0;                        // in steps that copy and reduce
+  kernels::Stores shown_stores = kernels::Stores::cached;  // of steps that are `shown`
+  bool timed = false;                                      // somebody asks what that took:
+  std::int64_t spent_ns = 0;                               // in steps that copy and reduce
   CallText call;
   std::uint64_t fingerprint = 0;    // of the call and all before it on the communicator
   std::uint64_t shared_number = 0;  // among the plans in shared memory; plans with messages: 0
